@@ -61,6 +61,12 @@ pub struct Column {
     /// A person needs no more than its heading.
     #[serde(skip)]
     pub plain: bool,
+    /// Its name for a person, if that depends on the run.
+    #[serde(skip)]
+    pub heading: Option<String>,
+    /// Values, and the words for them that a person reads.
+    #[serde(skip)]
+    pub said_as: &'static [(&'static str, &'static str)],
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
@@ -106,6 +112,18 @@ impl Column {
     #[must_use]
     pub fn plain(self) -> Self {
         Self { plain: true, ..self }
+    }
+
+    /// Its name for a person.
+    #[must_use]
+    pub fn headed(self, heading: impl Into<String>) -> Self {
+        Self { heading: Some(heading.into()), ..self }
+    }
+
+    /// Words for some of its values, for a person.
+    #[must_use]
+    pub fn said_as(self, said_as: &'static [(&'static str, &'static str)]) -> Self {
+        Self { said_as, ..self }
     }
 
     /// States what the values are measured on, or how they are computed.

@@ -434,7 +434,7 @@ impl<'a> View<'a> {
             let parts = left_out.iter().map(|part| match part.what {
                 "unknown" => "what is not known".to_owned(),
                 what if is_shown(what) => {
-                    format!("{} {}", count(part.rows as u64), screen::heading(what, None))
+                    format!("{}: {}", screen::heading(what, None), count(part.rows as u64))
                 }
                 what => screen::heading(what, None),
             });
@@ -478,7 +478,8 @@ fn legend(column: &Column) -> Option<String> {
 /// A column for a person: times in the unit of its longest, as on the pages of the report; those in milliseconds stay so
 /// next to a longer time, `longest` in ns.
 fn screen_column(column: &Column, values: &[&Value], longest: f64) -> screen::Cells {
-    let heading = screen::heading(column.name, column.unit);
+    let heading = column.heading.clone();
+    let heading = heading.unwrap_or_else(|| screen::heading(column.name, column.unit));
     let is_number = column.unit.is_some() && !values.iter().any(|value| value.is_object());
     let ns_of_unit = match column.unit {
         Some("ms") => 1e6,
@@ -593,7 +594,8 @@ fn screen_cell(value: &Value, column: &Column) -> String {
             screen::verdict(&text).to_owned()
         }
         Value::String(text) if column.text == TextOrigin::Stage2 && column.name != "id" => {
-            screen::words(text)
+            let said = column.said_as.iter().find(|(value, _)| *value == text);
+            said.map_or_else(|| screen::words(text), |(_, words)| (*words).to_owned())
         }
         Value::String(text) if column.name == "where" || column.name == "frame" => {
             screen::without_folders(&text)

@@ -5,10 +5,11 @@ use std::fmt::Write as _;
 use rusqlite::types::ValueRef;
 use serde::Serialize;
 use serde_json::Value;
-use stage2_contract::text::numbers::count;
-use stage2_contract::text::{code, csv_field, plain, shorten, visible};
+use stage2_contract::text::numbers::{count, grouped};
+use stage2_contract::text::{broken, code, csv_field, plain, shorten, visible};
 
 use crate::answer::TextOrigin;
+use crate::screen;
 use crate::tables::ColumnSpec;
 
 /// Name of the JSON of a result.
@@ -19,6 +20,8 @@ pub(crate) const SCHEMA_VERSION: u32 = 1;
 const ALIGNED_CHARS: usize = 40;
 /// Longest text of a cell of Markdown, characters; JSON and CSV have all of it.
 const CELL_CHARS: usize = 160;
+/// The unit of what is not an amount: a rank, an index.
+const NUMBER: &str = "number";
 /// Memory of a result.
 pub(crate) const RESULT_BYTES_MOST: usize = 64 << 20;
 
@@ -157,6 +160,37 @@ impl Answered {
             let _ = write!(out, "\n{}.", plain(note));
         }
         let _ = writeln!(out, "\n{}.", self.last_line());
+        out
+    }
+
+    /// The table for a person at a terminal of this width: every text as it is, and thousands of what has a unit apart.
+    pub fn to_text(&self, width: usize) -> String {
+        let cell = |value: &Value, column: &ResultColumn| match value {
+            Value::Null => screen::NONE.to_owned(),
+            Value::String(text) => shorten(text, CELL_CHARS),
+            number if column.unit.is_some_and(|unit| unit != NUMBER) => {
+                grouped(&number.to_string())
+            }
+            number => number.to_string(),
+        };
+        let columns = self.columns.iter().enumerate().map(|(at, column)| {
+            let values = || self.rows.iter().filter_map(|row| row.get(at));
+            screen::Cells {
+                heading: column.name.clone(),
+                is_number: values().all(is_number_or_null),
+                cells: values().map(|value| cell(value, column)).collect(),
+                about: String::new(),
+            }
+        });
+        let rows = self.rows.len();
+        let mut out = screen::rows_of((rows, rows), columns.collect(), width);
+        let last = self.last_line();
+        for line in self.notes.iter().chain([&last]) {
+            out.push('\n');
+            broken(&format!("{line}."), width)
+                .iter()
+                .for_each(|line| out.push_str(&format!("{line}\n")));
+        }
         out
     }
 
@@ -306,6 +340,41 @@ pub(crate) fn size(value: &Value) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_table_for_a_person_fits_the_terminal_and_keeps_its_columns_aligned() {
+        let column = |name: &str, unit| ResultColumn { name: name.to_owned(), unit, text: None };
+        let kernel = "nvjet_sm90_tst_64x16_64x16_2x1_v_bz_splitK_TNT";
+        let answered = Answered {
+            columns: vec![
+                column("stage", None),
+                column("kernel", None),
+                column("total_ns", Some("ns")),
+                column("pid", Some(NUMBER)),
+            ],
+            rows: vec![
+                vec!["decode".into(), kernel.into(), 172_131_000.into(), 12_345.into()],
+                vec!["prefill".into(), Value::Null, 7.into(), 1.into()],
+            ],
+            all: RowCount::Is(9),
+            notes: vec!["the trace of one process is not here".to_owned()],
+        };
+        let wide = "  stage    kernel                                             total_ns    pid
+  decode   nvjet_sm90_tst_64x16_64x16_2x1_v_bz_splitK_TNT  172,131,000  12345
+  prefill  –                                                         7      1
+
+the trace of one process is not here.
+
+2 of 9 rows; --rows 0 for all.
+";
+        assert_eq!(answered.to_text(79), wide);
+        for width in 40..100 {
+            let text = answered.to_text(width);
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{width}: {text}");
+            let joined: String = text.split_whitespace().collect();
+            assert!(joined.contains(kernel) && !text.contains('`'), "{width}: {text}");
+        }
+    }
 
     #[test]
     fn units_are_at_the_end_of_names() {

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use serde::Serialize;
 use stage2_contract::text::numbers::{count, counted};
-use stage2_contract::text::{code, instead, shorten, visible};
+use stage2_contract::text::{broken, code, instead, shorten, visible};
 
 use crate::answer::TextOrigin;
 use crate::query::{Bundle, Limits, query};
+use crate::screen::{Cells, labelled_text, rows_of};
 use crate::tables::{ColumnSpec, Holds, Rows, TABLES, TableSpec, each_row, table};
 
 /// Name of the JSON of the tables.
@@ -87,11 +88,7 @@ impl Schema {
                 ));
                 out.push_str("|---|---|---|---|\n");
                 for column in table.columns {
-                    let holds = match column.holds {
-                        Holds::Numbers(unit) => unit,
-                        Holds::Texts(TextOrigin::Stage2) => "text",
-                        Holds::Texts(TextOrigin::Workload) => "text of the workload",
-                    };
+                    let holds = holds(column);
                     let (name, meaning, field) =
                         (column.name, column.meaning, table.field_of(column));
                     out.push_str(&format!("| {name} | {holds} | {meaning} | {field} |\n"));
@@ -102,13 +99,54 @@ impl Schema {
             }
         }
         if !self.in_full {
-            out.push_str(&format!(
-                "{} tables. Units are at the end of the names; null is not known. `schema RUN TABLE` \
-                 explains the columns of a table.\n",
-                count(self.tables.len() as u64)
-            ));
+            out.push_str(&format!("{}\n", self.last_line()));
         }
         out
+    }
+
+    /// The same for a person at a terminal of this width.
+    pub fn to_text(&self, width: usize) -> String {
+        let mut out = String::new();
+        for (table, rows) in &self.tables {
+            let rows = rows.map_or_else(|| NOT_COUNTED.to_owned(), |rows| counted(rows, "row"));
+            let said = format!("({rows}): {}", table.meaning);
+            if !self.in_full {
+                let names: Vec<&str> = table.columns.iter().map(|column| column.name).collect();
+                let said = format!("{said}. Columns: {}.", names.join(", "));
+                out.push_str(&labelled_text(table.name, &said, width));
+                continue;
+            }
+            out.push_str(&labelled_text(table.name, &format!("{said}. {}.", from(table)), width));
+            out.push('\n');
+            let column = |heading: &str, cell: &dyn Fn(&ColumnSpec) -> String| Cells {
+                heading: heading.to_owned(),
+                is_number: false,
+                cells: table.columns.iter().map(cell).collect(),
+                about: String::new(),
+            };
+            let columns = vec![
+                column("column", &|column| column.name.to_owned()),
+                column("unit", &|column| holds(column).to_owned()),
+                column("meaning", &|column| column.meaning.to_owned()),
+                column("field", &|column| table.field_of(column)),
+            ];
+            let rows = table.columns.len();
+            out.push_str(&rows_of((rows, rows), columns, width));
+        }
+        if !self.in_full {
+            out.push('\n');
+            let lines = broken(&self.last_line(), width);
+            lines.iter().for_each(|line| out.push_str(&format!("{line}\n")));
+        }
+        out
+    }
+
+    fn last_line(&self) -> String {
+        format!(
+            "{} tables. Units are at the end of the names; null is not known. `schema RUN TABLE` explains the \
+             columns of a table.",
+            count(self.tables.len() as u64)
+        )
     }
 
     /// The tables with their columns, units and row counts, as one line of JSON.
@@ -127,6 +165,15 @@ impl Schema {
             Json { schema: SCHEMA, schema_version: SCHEMA_VERSION, tables: tables.collect() };
         // Texts and numbers: none of them fails.
         serde_json::to_string(&json).unwrap_or_default() + "\n"
+    }
+}
+
+/// What the values of a column are.
+fn holds(column: &ColumnSpec) -> &'static str {
+    match column.holds {
+        Holds::Numbers(unit) => unit,
+        Holds::Texts(TextOrigin::Stage2) => "text",
+        Holds::Texts(TextOrigin::Workload) => "text of the workload",
     }
 }
 

@@ -49,17 +49,18 @@ impl Cells {
         self.of_cells().max(length(&self.heading))
     }
 
-    /// The width that it needs: a number does not break, its heading does, and a text takes a few lines of whole words.
+    /// The width that it needs: a number does not break, and a heading or a text takes a few lines of whole words.
     fn least(&self) -> usize {
         let longest_word = |text: &str| text.split(' ').map(length).max().unwrap_or(0);
-        let word = longest_word(&self.heading);
+        let fits = |cell: &str, width| broken(cell, width).len() <= CELL_LINES;
+        let heading = longest_word(&self.heading)..length(&self.heading);
+        let word = heading.clone().find(|&width| fits(&self.heading, width)).unwrap_or(heading.end);
         if self.is_number {
             return self.of_cells().max(word);
         }
         if self.of_cells() <= SHORT {
             return self.of_cells().max(word);
         }
-        let fits = |cell: &String, width| broken(cell, width).len() <= CELL_LINES;
         let needed = self.cells.iter().map(|cell| {
             let widths = longest_word(cell)..length(cell);
             widths.clone().find(|&width| fits(cell, width)).unwrap_or(widths.end)
@@ -174,20 +175,21 @@ pub(crate) fn commands(
 
 /// A table below its name. `of`: rows that are shown, and that there are. A text that has no room in its column stands
 /// on lines below its row, the widest first; then columns are left out, the last numbers first.
-pub(crate) fn table(
-    name: &str,
-    of: (usize, usize),
-    mut columns: Vec<Cells>,
-    width: usize,
-) -> String {
+pub(crate) fn table(name: &str, of: (usize, usize), columns: Vec<Cells>, width: usize) -> String {
+    let (shown, all) = of;
+    let rows = if shown < all { format!(" ({shown} of {all})") } else { String::new() };
+    let title = broken(&format!("{name}{rows}:"), width.max(NARROWEST));
+    format!("\n{}{}", styled(title, TITLE), rows_of(of, columns, width))
+}
+
+/// The rows of a [`table`] below their headings.
+pub(crate) fn rows_of(of: (usize, usize), mut columns: Vec<Cells>, width: usize) -> String {
     let room = width.saturating_sub(SET_IN);
     let gaps = |columns: &[Cells]| columns.len().saturating_sub(1) * GAP;
     let needed =
         |columns: &[Cells]| columns.iter().map(Cells::least).sum::<usize>() + gaps(columns);
     let (shown, all) = of;
-    let rows = if shown < all { format!(" ({shown} of {all})") } else { String::new() };
-    let title = broken(&format!("{name}{rows}:"), width.max(NARROWEST));
-    let mut out = format!("\n{}", styled(title, TITLE));
+    let mut out = String::new();
     let natural = columns.iter().map(Cells::width).sum::<usize>() + gaps(&columns);
     let list = |columns: &[Cells]| {
         let all: Vec<&Cells> = columns.iter().collect();
@@ -220,14 +222,16 @@ pub(crate) fn table(
     }
     let mut widths: Vec<usize> = columns.iter().map(Cells::width).collect();
     let gaps = gaps(&columns);
+    let least: Vec<usize> = columns.iter().map(Cells::least).collect();
     // The headings of numbers break before any text does.
     if widths.iter().sum::<usize>() + gaps > room {
-        let numbers = columns.iter().zip(&mut widths).filter(|(column, _)| column.is_number);
-        numbers.for_each(|(column, width)| *width = column.least());
+        let numbers = columns.iter().zip(&least).zip(&mut widths);
+        let numbers = numbers.filter(|((column, _), _)| column.is_number);
+        numbers.for_each(|((_, least), width)| *width = *least);
     }
     while widths.iter().sum::<usize>() + gaps > room {
-        let with_least = columns.iter().zip(&mut widths);
-        let wide = with_least.filter(|(column, width)| **width > column.least().min(room));
+        let with_least = least.iter().zip(&mut widths);
+        let wide = with_least.filter(|(least, width)| **width > (**least).min(room));
         let Some((_, width)) = wide.max_by_key(|(_, width)| **width) else { break };
         *width -= 1;
     }
@@ -352,11 +356,10 @@ mod tests {
         let shown = |width| plain(&table("kernels seen", (2, 9), columns(), width));
         let expected = "
 kernels seen (2 of 9):
-                                             per
-                                            step
-  kernel                                      ms  do                            calls
-  nvjet_sm90_tst_128x16_64x11_2x1_v_bz_TNT   0.4  give each step more requests  12096
-  copy                                      12.2  –                                 7
+                                                per
+  kernel                                    step ms  do                            calls
+  nvjet_sm90_tst_128x16_64x11_2x1_v_bz_TNT      0.4  give each step more requests  12096
+  copy                                         12.2  –                                 7
 ";
         assert_eq!(shown(90), expected);
         assert!(

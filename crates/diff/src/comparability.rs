@@ -129,7 +129,7 @@ fn clock_limits(report: &Report) -> Option<String> {
     }
     by_reason.retain(|_, limited| *limited as f64 * 100.0 >= reads as f64 * LIMITED_PERCENT);
     let names = distinct(by_reason.into_keys().map(str::to_owned));
-    (reads > 0).then(|| names.unwrap_or_else(|| "nothing".to_owned()))
+    (reads > 0).then(|| names.unwrap_or_else(|| "none".to_owned()))
 }
 
 /// The stages in which CUDA graphs are replayed; nothing where nobody recorded it.
@@ -379,7 +379,7 @@ fn program(report: &Report) -> Option<String> {
 }
 
 /// What a command is shown as whose words the other side has, too.
-const NO_OTHER_WORDS: &str = "(nothing more)";
+const NO_OTHER_WORDS: &str = "(no other words)";
 
 /// The values of the runs of a side; `none` where there are none.
 fn joined(values: BTreeSet<String>, none: &str) -> String {
@@ -619,7 +619,7 @@ mod tests {
     fn commands_show_what_differs_and_are_whole_where_only_the_order_does() {
         let set = |command: &str| BTreeSet::from([command.to_owned()]);
         let words = |old: &str, new: &str| other_words(set(old), set(new));
-        assert_eq!(words("serve m --tp 2", "serve m"), (set("… --tp 2"), set("(nothing more)")));
+        assert_eq!(words("serve m --tp 2", "serve m"), (set("… --tp 2"), set("(no other words)")));
         let (old, new) = ("serve m --tp 2 --dp 4", "serve m --tp 4 --dp 2");
         assert_eq!(words(old, new), (set(old), set(new)));
     }

@@ -185,7 +185,7 @@ fn stage(name: &str, sides: &[Vec<Gathering<'_>>; 2]) -> (usize, StageChange) {
     let all: Vec<StageView<'_>> = a.iter().chain(&b).map(|(view, _)| *view).collect();
     let basis = Basis::choose(&all);
     let works = || a.iter().chain(&b).map(|(_, work)| *work);
-    let is_warm = works().all(tells_cold) && all.iter().all(|view| view.row.warm.is_some());
+    let is_warm = works().all(tells_cold) && all.iter().all(|view| view.row.leaves_cold_out());
     let classes: BTreeSet<String> =
         works().flat_map(|work| sums_by_class(work, false).into_keys()).collect();
     let values = |side: &[(StageView<'_>, &StageWork)]| -> Vec<_> {
@@ -195,7 +195,7 @@ fn stage(name: &str, sides: &[Vec<Gathering<'_>>; 2]) -> (usize, StageChange) {
             let mut times: BTreeMap<String, KernelTime> = none.collect();
             if let Some(units) = units {
                 let sums = sums_by_class(work, units.is_warm).into_iter();
-                times.extend(sums.map(|(class, time)| (class, time.per(units.of_kernels))));
+                times.extend(sums.map(|(class, time)| (class, time.per(units.of_work))));
             }
             let mut numbers = of_stage(view, units, &times);
             // One value of a run, as the same number of the whole run.

@@ -356,11 +356,26 @@ impl StageChange {
         OF_A_STEP.contains(&metric.metric.as_str()) && self.has_other_steps()
     }
 
+    /// Whether a side is busy for longer than its GPU work takes: then the two are not of the same calls, because the busy
+    /// time leaves outliers out. Work that overlaps only makes it shorter.
+    pub fn has_other_busy(&self) -> bool {
+        let Some(busy) = self.metric("gpu_busy_ms") else { return false };
+        let sides =
+            [(busy.before, self.work_total.before_ns), (busy.after, self.work_total.after_ns)];
+        let is_longer = |(ms, work_ns): (Option<f64>, Option<f64>)| {
+            ms.zip(work_ns).is_some_and(|(ms, work)| ms * 1e6 > work * LONGER)
+        };
+        sides.into_iter().any(is_longer)
+    }
+
     /// A metric of it by its name.
     pub fn metric(&self, name: &str) -> Option<&MetricChange> {
         self.metrics.iter().find(|metric| metric.metric == name)
     }
 }
+
+/// From so many times on, a time is longer than another one, whatever the rounding of both.
+const LONGER: f64 = 1.0001;
 
 /// A time of a stage as the reports of one side give it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -649,22 +664,9 @@ impl Noise {
 }
 
 /// A kind of GPU work.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    strum::IntoStaticStr,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case")]
 pub enum WorkKind {
     /// Kernels of one name.
     Kernel,
@@ -674,6 +676,18 @@ pub enum WorkKind {
     Fill,
     /// CUDA graphs that were recorded as a whole.
     Graph,
+}
+
+impl WorkKind {
+    /// In a word that no class of kernels has: kernels copy and fill as well.
+    pub fn word(self) -> &'static str {
+        match self {
+            WorkKind::Kernel => "kernels",
+            WorkKind::Copy => "memcpy",
+            WorkKind::Fill => "memset",
+            WorkKind::Graph => "graphs",
+        }
+    }
 }
 
 /// How the work before was found again after.

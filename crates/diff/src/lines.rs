@@ -1,7 +1,7 @@
 //! A comparison -> its verdict, its six lines, and its numbers as words.
 
 use stage2_contract::order::Order as _;
-use stage2_contract::text::numbers::{count, counted};
+use stage2_contract::text::numbers::{count, counted, shown_time};
 use stage2_contract::text::{listed, shorten, shorten_kernel};
 use stage2_model::{AnswerLine, Severity};
 
@@ -260,7 +260,7 @@ fn least(of: &Comparison) -> &'static str {
 /// The word of [`MetricChange::word`] for what the runs cannot tell.
 const NOT_JUDGED: &str = "not judged";
 
-/// `decode step 12.7 % shorter`. `is_open`: nothing is judged, and another word states it.
+/// `decode step 12.7 % (1.30 ms) shorter`. `is_open`: nothing is judged, and another word states it.
 fn time_change(stage: &StageChange, is_open: bool) -> Option<String> {
     let (metric, label) = time_of(stage)?;
     let held = match &stage.other_work {
@@ -270,7 +270,8 @@ fn time_change(stage: &StageChange, is_open: bool) -> Option<String> {
     Some(format!("{} {} {held}", name(stage), step_name(stage, label)))
 }
 
-/// `12.7 % shorter` of one run per side, whose ± leaves out how much runs differ, and `-12.7 % [-15, -10]` of several.
+/// `12.7 % (1.30 ms) shorter` of one run per side, whose ± leaves out how much runs differ, and
+/// `-12.7 % [-15, -10] (-1.30 ms)` of several.
 fn held(metric: &MetricChange, is_open: bool) -> String {
     let is_of_two = metric.noise.method.is_of_two_runs();
     let Some(percent) = metric.change_percent else { return change_text(metric) };
@@ -278,13 +279,20 @@ fn held(metric: &MetricChange, is_open: bool) -> String {
     match metric.noise_text() {
         _ if percent == 0.0 => "equal".to_owned(),
         _ if is_of_two && metric.verdict.is_change() => {
-            format!("{} % {}", signed(percent.abs(), 1).replace('+', ""), metric.word())
+            let time = change_ns(metric)
+                .map_or_else(String::new, |ns| format!(" ({})", shown_time(ns.abs())));
+            format!("{} %{time} {}", signed(percent.abs(), 1).replace('+', ""), metric.word())
         }
         Some(NoiseText::Interval(ends, _)) if metric.is_too_small() => {
             format!("{change} % {ends}, too small to count")
         }
         Some(NoiseText::Interval(ends, _)) if metric.word() == NOT_JUDGED && !is_open => {
             format!("{change} % {ends}, not judged")
+        }
+        Some(NoiseText::Interval(ends, _)) if metric.verdict.is_change() => {
+            let time =
+                change_ns(metric).map_or_else(String::new, |ns| format!(" ({})", signed_time(ns)));
+            format!("{change} % {ends}{time}")
         }
         Some(NoiseText::Interval(ends, _)) => format!("{change} % {ends}"),
         Some(noise @ NoiseText::Within(..)) => format!("{change} % (within {noise})"),
@@ -294,6 +302,11 @@ fn held(metric: &MetricChange, is_open: bool) -> String {
         None if is_of_two => format!("{change} % (not judged)"),
         None => format!("{change} % ({})", metric.word()),
     }
+}
+
+/// By how much a time changed, ns; nothing of other numbers.
+fn change_ns(metric: &MetricChange) -> Option<f64> {
+    metric.change.filter(|_| metric.unit == MetricUnit::Ms).map(|ms| ms * 1e6)
 }
 
 /// Where the mean step went the other way than the median one: both, and no word for which of them counts.
@@ -639,7 +652,7 @@ fn of_library(library: &LibraryChange) -> String {
         (library.new, "new"),
         (library.vanished, "vanished"),
         (library.renamed, "renamed"),
-        (library.changed, "with another time"),
+        (library.changed, "with a changed time"),
     ];
     let counts = counts.iter().filter(|(number, _)| *number > 0);
     let counts: Vec<String> =
@@ -719,7 +732,7 @@ fn noise(of: &Comparison) -> String {
              spread of a side; a change counts if 0 is outside and it is 1 % or more"
         ),
         _ => "[ ] is the 95 % interval of a change, which counts if 0 is outside and it is 1 % or more (exact rank test, \
-              Mann-Whitney, at 0.05); 1 of 20 numbers that did not change may still pass"
+              Mann-Whitney, at 0.05); about 1 in 20 unchanged numbers counts all the same"
             .to_owned(),
     }
 }
@@ -772,7 +785,7 @@ fn more_runs(of: &Comparison) -> String {
         [a, b] if a == b => format!("{} per side", counted(a as u64, "more run")),
         [0, b] => format!("{} after", counted(b as u64, "more run")),
         [a, 0] => format!("{} before", counted(a as u64, "more run")),
-        [a, b] => format!("{a} more runs before and {b} after"),
+        [a, b] => format!("{} before and {b} after", counted(a as u64, "more run")),
     };
     let (before, after) =
         (names(&of.before, "before").join(" "), names(&of.after, "after").join(" "));
@@ -827,12 +840,12 @@ fn next(of: &Comparison) -> String {
         Outlook::Same if has_too_small(&timed(of)) => {
             return format!("the effect on the times is too small to count: below {}", least(of));
         }
-        Outlook::Same => "no effect on the times is seen",
+        Outlook::Same => "no effect on the times was found",
     };
     match runs < ENOUGH_RUNS {
         true => format!("{what}; {ENOUGH_RUNS} runs per side show smaller changes"),
         false if of.outlook() == Outlook::Same => {
-            format!("{what}; to see a smaller one, record more runs")
+            format!("{what}; to detect a smaller one, record more runs")
         }
         false => what.to_owned(),
     }

@@ -75,6 +75,7 @@ impl StageChange {
         let rest = match (idle, whole) {
             (None, _) => "everything else",
             (_, Some(whole)) if !whole.before_runs.is_empty() => "overlaps; medians do not add up",
+            _ if self.has_other_busy() => "overlaps, and outliers",
             _ => "overlaps of GPU work",
         };
         Parts { whole, change_ns, rows, told, beyond, rest }

@@ -255,9 +255,9 @@ pub(crate) struct Units {
     pub(crate) all: f64,
     /// In an instance; one where instances are not known.
     pub(crate) per_instance: f64,
-    /// In the instances that kernels are counted of: the warm ones, where all runs tell them apart.
-    pub(crate) of_kernels: f64,
-    /// Kernels of cold instances do not count.
+    /// In the instances that GPU work is counted of: the warm ones, where all runs tell them apart.
+    pub(crate) of_work: f64,
+    /// GPU work of cold instances does not count.
     pub(crate) is_warm: bool,
     /// Each instance of each run holds as many.
     pub(crate) is_even: bool,
@@ -301,7 +301,7 @@ impl Basis {
         }
     }
 
-    /// The units of a run; nothing where it does not say. `is_warm`: all runs tell the kernels of cold instances apart.
+    /// The units of a run; nothing where it does not say. `is_warm`: all runs tell the work of cold instances apart.
     pub(crate) fn units(&self, view: &StageView<'_>, is_warm: bool) -> Option<Units> {
         let instances = view.instances();
         let all = match self.per {
@@ -312,13 +312,7 @@ impl Basis {
         };
         let per_instance = instances.map_or(all, |instances| all / instances);
         let warm = view.row.warm.filter(|warm| is_warm && warm.instances > 0);
-        let of_kernels = warm.map_or(all, |warm| warm.instances as f64 * per_instance);
-        Some(Units {
-            all,
-            per_instance,
-            of_kernels,
-            is_warm: warm.is_some(),
-            is_even: self.is_even,
-        })
+        let of_work = warm.map_or(all, |warm| warm.instances as f64 * per_instance);
+        Some(Units { all, per_instance, of_work, is_warm: warm.is_some(), is_even: self.is_even })
     }
 }

@@ -86,13 +86,12 @@ fn side<'w>(runs: &[RunWork<'w>]) -> Side<'w> {
                 side: WorkSide { name: work.name.clone(), ns: 0.0, calls: 0.0, mean_ns: None },
                 runs: vec![(0.0, None); runs.len()],
             });
-            let of = if key.kind == WorkKind::Kernel { units.of_kernels } else { units.all };
-            let ns = work.ns(units.is_warm) / of;
+            let ns = work.ns(units.is_warm) / units.of_work;
             if let Some(run) = entry.runs.get_mut(at) {
                 *run = (ns, work.spread(units.all));
             }
             entry.side.ns += ns / runs.len() as f64;
-            entry.side.calls += work.calls(units.is_warm) / of / runs.len() as f64;
+            entry.side.calls += work.calls(units.is_warm) / units.of_work / runs.len() as f64;
         }
     }
     for entry in found.values_mut() {
@@ -183,7 +182,7 @@ pub(crate) struct Work {
     library: Option<&'static str>,
     total_ns: f64,
     calls: f64,
-    /// Of these, those in cold instances; known of kernels only.
+    /// Of these, those in cold instances.
     cold_ns: f64,
     cold_calls: f64,
     timed_calls: f64,
@@ -230,9 +229,8 @@ pub(crate) fn by_stage(report: &Report) -> HashMap<String, StageWork> {
     let copies = report.copies.iter().map(|row| (WorkKind::Copy, row));
     for (kind, row) in copies.chain(report.fills.iter().map(|row| (WorkKind::Fill, row))) {
         let name = match &row.direction {
-            Some(direction) => format!("copy, {}", visible(direction.as_bytes())),
-            None if kind == WorkKind::Copy => "copy".to_owned(),
-            None => "fill".to_owned(),
+            Some(direction) => format!("{}, {}", kind.word(), visible(direction.as_bytes())),
+            None => kind.word().to_owned(),
         };
         add(kind, &row.stage, name, &row.times);
     }
@@ -248,7 +246,7 @@ fn entry<'s>(stages: &'s mut HashMap<String, StageWork>, stage: &str, key: Key) 
     stages.entry(stage.to_owned()).or_default().entry(key).or_default()
 }
 
-/// Whether kernels of cold instances are told apart.
+/// Whether the work of cold instances is told apart.
 pub(crate) fn tells_cold(work: &StageWork) -> bool {
     work.values().any(|work| work.cold_calls > 0.0)
 }

@@ -10,9 +10,10 @@ use stage2_diff::{
 use stage2_model::finding::Id;
 use stage2_model::{
     Absent, CaptureRow, ClockLimit, ClockUse, EngineRun, EngineSteps, Fact, Figure, Floor,
-    HostCause, HostCauseKind, HostFrame, HostProcess, HostStage, HostUse, KernelRow, PathKind,
-    ReadSpan, Report, Role, Rule, SCHEMA, SCHEMA_VERSION, SampledCounters, Severity, StageAnswer,
-    StageEnergy, StageNumbers, StageRow, Status, StepTimes, StepUnit, Takeaway, Times, WarmRow,
+    GraphRow, HostCause, HostCauseKind, HostFrame, HostProcess, HostStage, HostUse, KernelRow,
+    MemoryRow, PathKind, ReadSpan, Report, Role, Rule, SCHEMA, SCHEMA_VERSION, SampledCounters,
+    Severity, StageAnswer, StageEnergy, StageNumbers, StageRow, Status, StepTimes, StepUnit,
+    Takeaway, Times, WarmRow,
 };
 
 /// Calls and total time of kernels of a stage, by name.
@@ -400,7 +401,7 @@ fn clocks_limits_graphs_and_batches_that_differ_are_warned_of() {
     let alike = diff(&[&prefill(509.0, 1_000)], &[&prefill(512.0, 2_000)], &[], false);
     assert_eq!((alike.outlook(), alike.any_worse()), (Outlook::Changed, true));
     let damaged = of(1_980.0, u64::MAX, true, 16.0);
-    assert_eq!(warned(&damaged), ["reasons for lower clocks: nothing → power limit"]);
+    assert_eq!(warned(&damaged), ["reasons for lower clocks: none → power limit"]);
     assert_eq!(warned(&of(1_980.0, 0, true, 15.1)), ["requests in a decode step: 16.00 → 15.10"]);
     assert_eq!(
         warned(&of(1_410.0, 12, false, 8.0)),
@@ -408,7 +409,7 @@ fn clocks_limits_graphs_and_batches_that_differ_are_warned_of() {
             "SM clock, MHz: 1,980 → 1,410",
             "requests in a decode step: 16 → 8",
             "CUDA graphs: in decode → none",
-            "reasons for lower clocks: nothing → power limit",
+            "reasons for lower clocks: none → power limit",
         ]
     );
 }
@@ -542,7 +543,7 @@ fn a_time_that_changed_comes_before_larger_noise() {
     assert_eq!(names, ["decode", "prefill"]);
     assert!(
         found.verdict.starts_with(
-            "Changed (one run per side): decode call 25.0 % shorter. The noise between runs"
+            "Changed (one run per side): decode call 25.0 % (1.00 ms) shorter. The noise"
         ),
         "{}",
         found.verdict
@@ -813,7 +814,7 @@ fn a_median_that_got_better_while_the_mean_got_worse_is_not_called_better() {
     );
     let agreed = found(3_200_000);
     assert!(
-        agreed.starts_with("Changed (one run per side): decode call 12.7 % shorter. "),
+        agreed.starts_with("Changed (one run per side): decode call 12.7 % (0.47 ms) shorter. "),
         "{agreed}"
     );
     let several =
@@ -1073,6 +1074,69 @@ fn kernels_of_cold_calls_do_not_count_where_both_sides_tell_them_apart() {
     assert_eq!(work(&quick, &slow), (1_000_000, 1.0, Some(1.0)));
     // Where one side does not tell, both count all.
     assert_eq!(work(&unknown, &slow), (57_000_000, 1.0, Some(57.0)));
+}
+
+/// A run of `calls` calls of which the first is cold and takes ten times as long. Each has two kernels, four copies, a fill
+/// and a graph, of `us` each.
+fn with_all_work(calls: u64, us: u64) -> Report {
+    let of = |each: u64| {
+        let (cold_total_ns, warm_ns) = (each * us * 10_000, (calls - 1) * each * us * 1_000);
+        let total_ns = cold_total_ns + warm_ns;
+        Times { calls: calls * each, total_ns, cold_calls: each, cold_total_ns, ..Times::default() }
+    };
+    let mut report = report(&[("decode", calls, us * 8_000, vec![("gemm".to_owned(), 0, 0)])]);
+    report.kernels[0].times = of(2);
+    let stage = || "decode".to_owned();
+    let copy = |each, to: Option<&str>| MemoryRow {
+        stage: stage(),
+        direction: to.map(str::to_owned),
+        times: of(each),
+        ..MemoryRow::default()
+    };
+    report.copies.extend([copy(1, Some("device to host")), copy(3, Some("host to device"))]);
+    report.fills.push(copy(1, None));
+    report.graph_launches.push(GraphRow { stage: stage(), times: of(1), ..GraphRow::default() });
+    let busy_ns = (calls - 1) * 8 * us * 1_000;
+    let (instances, gpu_busy_ns, gpu_window_ns) = (calls - 1, busy_ns, busy_ns + busy_ns / 2);
+    let row = &mut report.stages[0];
+    row.warm = Some(WarmRow { instances, gpu_busy_ns, gpu_window_ns, ..WarmRow::default() });
+    let all_ns = busy_ns + 80_000 * us;
+    (row.gpu_busy_ns, row.gpu_window_ns) = (Some(all_ns), Some(2 * all_ns));
+    (row.gpu_idle_ns, row.gpu_short_gaps_ns) = (Some(all_ns), Some(0));
+    report
+}
+
+/// Short runs of different length compare: what every call does is as much per call on both sides, whatever it is.
+#[test]
+fn all_gpu_work_is_of_the_calls_that_it_is_divided_by() {
+    let (before, after) = (with_all_work(3, 100), with_all_work(9, 70));
+    let found = diff(&[&before], &[&after], &[], false);
+    let stage = &found.stages[0];
+    assert_eq!(stage.work.len(), 5, "{:?}", stage.work);
+    for row in &stage.work {
+        let (a, b) = (row.before.as_ref().expect("before"), row.after.as_ref().expect("after"));
+        let name = &a.name;
+        let each = if name == "gemm" { 2.0 } else { 1.0 };
+        let each = if name == "memcpy, host to device" { 3.0 } else { each };
+        for (side, us) in [(a, 100.0), (b, 70.0)] {
+            assert!((side.calls - each).abs() < 1e-9, "{name}: {} calls", side.calls);
+            assert!((side.ns - each * us * 1e3).abs() < 1e-6, "{name}: {} ns", side.ns);
+            assert_eq!(side.mean_ns.map(f64::round), Some(us * 1e3), "{name}");
+        }
+    }
+    let busy = stage.metric("gpu_busy_ms").and_then(|busy| busy.change).expect("a busy time");
+    assert!((stage.work_total.change_ns - busy * 1e6).abs() < 1e-6, "no work overlaps");
+    let parts = stage.parts();
+    let sum: f64 = parts.rows.iter().map(|part| part.change_ns).sum();
+    assert!((sum - parts.change_ns).abs() < 1e-6, "{sum} of {}", parts.change_ns);
+    assert!(!stage.has_other_busy());
+    // Where nothing is left out of the kernels, nothing is left out of the copies either.
+    let mut partly = after.clone();
+    partly.stages[0].recorded_instances = Some(4);
+    let found = diff(&[&before], &[&partly], &[], false);
+    let calls = found.stages[0].work.iter().filter_map(|row| Some(row.after.as_ref()?.calls));
+    let sum: f64 = calls.sum();
+    assert!((sum - 8.0).abs() < 1e-9, "{sum} of 8 calls");
 }
 
 /// What `diff` calls the mean step of a stage is the one of its report, to the last digit that either shows.

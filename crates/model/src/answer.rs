@@ -106,7 +106,20 @@ impl StageAnswer {
         let of = &self.bottleneck.as_ref()?.of;
         Some(format!("{of}{}", if self.at_a_time().is_some() { " of all streams" } else { "" }))
     }
+
+    /// The mean of all its steps, in what its bottleneck is of, ns, where that is another one: the bottleneck is of the
+    /// steps whose GPU work was recorded.
+    pub fn mean_of_all_ns(&self) -> Option<f64> {
+        let step = self.step.as_ref()?;
+        let found = self.bottleneck.as_ref().filter(|found| found.of == step.shown_unit())?;
+        let all_ns = step.shown_ns(step.mean_ns);
+        let is_other = (found.ns as f64 - all_ns).abs() > OTHER_MEAN * all_ns;
+        (all_ns > 0.0 && is_other && self.at_a_time().is_none()).then_some(all_ns)
+    }
 }
+
+/// Two means that differ by this part of one of them are told apart.
+const OTHER_MEAN: f64 = 0.05;
 
 /// What the profiler did to the times of a stage.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

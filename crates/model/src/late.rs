@@ -383,7 +383,7 @@ impl LateRow {
     }
 
     /// Why the host of a rank that is late on it takes longer, as a clause, with the names of the workload as code: `its
-    /// host takes 0.45 ms longer per step than that of rank 1; of it, samples explain 0.35 ± 0.05 ms: 0.24 waiting for the
+    /// host takes 0.45 ms longer per step than that of rank 1; samples explain 0.35 ± 0.05 ms of that: 0.24 waiting for the
     /// GIL and 0.11 in f (a.py:3)`. `None`: samples show no code that takes longer.
     pub fn code_clause(&self) -> Option<String> {
         let longer = self.longer(Form::Code).map(|longer| longer.replacen("Its", "its", 1));
@@ -423,7 +423,7 @@ impl LateRow {
 
     /// That it begins its steps late by most of its delay, which then is not of the code of these steps alone: where the
     /// host of the other rank runs ahead, each step takes over the delay of the one before.
-    fn carried(&self) -> Option<(&LateSteps, &LateBegin)> {
+    pub fn carried(&self) -> Option<(&LateSteps, &LateBegin)> {
         let steps = self.delays.as_ref()?.steps.as_ref()?;
         let begins = steps.begins.as_ref()?;
         (begins.ns.saturating_mul(2) > steps.median_ns).then_some((steps, begins))
@@ -531,7 +531,7 @@ impl LateRow {
         let whole = self.carried().and_then(|(_, begins)| Some((begins, begins.longer_ns? as f64)));
         Some(match whole.filter(|(_, whole_ns)| *whole_ns > ns) {
             Some((LateBegin { after, .. }, whole_ns)) => format!(
-                "Its host takes {} longer per step than that of {}; of it, samples explain {all} {unit}{colon} {parts}",
+                "Its host takes {} longer per step than that of {}; samples explain {all} {unit} of that{colon} {parts}",
                 shown_time(whole_ns),
                 form.name(after)
             ),
@@ -861,7 +861,7 @@ mod tests {
         // The delay of the step before is no code of this one, and no sample explains it.
         begins(&mut sampled, 5_342_001, Some(450_000));
         let said = "Rank 1 begins its call 5.34 ms after rank 0 (median), so the delay is carried over from call to call. \
-                    Its host takes 0.45 ms longer per step than that of rank 0; of it, samples explain 0.35 ± 0.05 ms: \
+                    Its host takes 0.45 ms longer per step than that of rank 0; samples explain 0.35 ± 0.05 ms of that: \
                     0.24 waiting for the GIL and 0.11 in g (a.py:3)";
         assert_eq!(code(&sampled), said);
         let whole = sampled.sentence().expect("late");

@@ -203,8 +203,9 @@ impl Needs {
 
     /// That it is not known, with the command; none where nothing is missing.
     pub fn sentence(&self) -> Option<String> {
-        (!self.is_empty())
-            .then(|| format!("not known: {} gives it, with your NAME and N", self.command()))
+        (!self.is_empty()).then(|| {
+            format!("not known: to compute it, run {} with your own values", self.command())
+        })
     }
 }
 

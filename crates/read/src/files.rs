@@ -195,7 +195,11 @@ pub fn stream_whole(
         Ok(()) => Ok(put(file, path)?),
         Err(error) => {
             delete(file);
-            Err(error)
+            // The errors of several libraries have that of the file within them.
+            Err(match format!("{error:#}").rsplit_once(" at path ") {
+                Some((what, _)) => anyhow::anyhow!("{what}"),
+                None => error,
+            })
         }
     }
 }
@@ -262,7 +266,7 @@ pub fn free_bytes(folder: &Path) -> io::Result<u64> {
     Ok(found.blocks_available().saturating_mul(found.fragment_size()))
 }
 
-/// What to do about a write in `folder` that failed, where the words of the system do not tell. `error` is as it
+/// What to do about a write in `folder` that failed, where the cause is known. `error` is as it
 /// is shown: libraries wrap the errors of the system in theirs.
 pub fn remedy(error: &str, folder: &Path) -> Option<&'static str> {
     let is = |code: Errno| error.contains(&format!("(os error {})", code as i32));
@@ -274,9 +278,18 @@ pub fn remedy(error: &str, folder: &Path) -> Option<&'static str> {
     if is(Errno::EFBIG) {
         return Some("the limit on the size of a file is reached: raise it (`ulimit -f`)");
     }
-    (is(Errno::ENOSPC) && has_no_inode()).then_some(
-        "its file system has space, but no inode left for another file: delete files there (`df -i` counts them)",
-    )
+    if is(Errno::ENOSPC) && has_no_inode() {
+        return Some(
+            "its file system has space, but no inode left for another file: delete files there (`df -i` counts them)",
+        );
+    }
+    let known = [
+        (Errno::ENOSPC, "free some space on its file system (`df` shows it)"),
+        (Errno::EDQUOT, "free some space: the quota of this user is used up"),
+        (Errno::EROFS, "choose another folder: the file system is read-only"),
+        (Errno::EACCES, "choose another folder, or have its owner let this user write there"),
+    ];
+    known.into_iter().find(|(code, _)| is(*code)).map(|(_, remedy)| remedy)
 }
 
 #[cfg(test)]

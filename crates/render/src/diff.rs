@@ -399,7 +399,7 @@ fn libraries(rows: &[LibraryChange]) -> String {
         .right("kernels new", |row| number(row.new))
         .right("vanished", |row| number(row.vanished))
         .right("under another name", |row| number(row.renamed))
-        .right("with another time", |row| number(row.changed))
+        .right("time changed", |row| number(row.changed))
         .markdown_with_rest_in("the JSON")
 }
 
@@ -498,20 +498,32 @@ fn details(stage: &StageChange) -> String {
         out.push_str(&sentence(&format!("The sides are not comparable: {why}.")));
         out.push(' ');
     }
-    let busy = stage.metric("gpu_busy_ms").and_then(|busy| busy.change);
+    let busy = stage.metric("gpu_busy_ms").and_then(|busy| Some((busy, busy.change? * 1e6)));
     // A reader compares the two.
-    let busy = busy.map(|ms| signed_time(ms * 1e6));
-    let overlaps = match busy.filter(|busy| *busy != signed_time(stage.work_total.change_ns)) {
-        Some(busy) => format!("; work that overlaps counts once in GPU busy, {busy}"),
+    let sum = signed_time(stage.work_total.change_ns);
+    let overlaps = match busy.map(|(busy, ns)| (busy, signed_time(ns))) {
+        Some((_, change)) if change == sum => String::new(),
+        Some((busy, change)) if !busy.before_runs.is_empty() => {
+            format!(
+                "; GPU busy, {change}, is of the medians, and work that overlaps counts once in it"
+            )
+        }
+        Some((_, change)) if stage.has_other_busy() => {
+            format!(
+                "; GPU busy, {change}, leaves outliers out, and work that overlaps counts once in it"
+            )
+        }
+        Some((_, change)) => {
+            format!("; work that overlaps counts once in GPU busy, {change}")
+        }
         None => String::new(),
     };
     out.push_str(&sentence(&format!(
         "GPU work, busy, idle and window times are per {}. Its GPU work takes {} before and {} \
-         after (sum of durations, {}{overlaps})",
+         after (sum of durations, {sum}{overlaps})",
         per,
         or_absent(stage.work_total.before_ns, shown_time),
         or_absent(stage.work_total.after_ns, shown_time),
-        signed_time(stage.work_total.change_ns),
     )));
     out.push_str("\n\n");
     let kernels = stage
@@ -572,7 +584,7 @@ fn host(stage: &StageChange) -> String {
         .right("before", |row| value_cell(row.before, row.unit))
         .right("after", |row| value_cell(row.after, row.unit))
         .right("change", |row| difference_cell(row))
-        .left("difference", |row| stage.word(row).to_owned())
+        .left("difference", |row| weighed_word(stage, row))
         .left(NOISE, |row| noise_cell(row))
         .or_nothing()
         + &others
@@ -582,6 +594,21 @@ fn host(stage: &StageChange) -> String {
             .iter()
             .map(|why| format!("{}\n\n", sentence(&capitalised(why))))
             .collect::<String>()
+}
+
+/// Share of what the mean step changed by below which better or worse parts of it say little of the whole.
+const MINOR: f64 = 0.02;
+
+/// The word for a change, and whether it is little of what the step changed by.
+fn weighed_word(stage: &StageChange, row: &MetricChange) -> String {
+    let word = stage.word(row);
+    let is_part = row.unit == MetricUnit::Ms && !row.metric.starts_with("step_");
+    let whole_ms = stage.parts().change_ns.abs() / 1e6;
+    let is_minor = is_part && row.change.is_some_and(|ms| ms.abs() < MINOR * whole_ms);
+    match is_minor && ["better", "worse"].contains(&word) {
+        true => format!("{word} (minor)"),
+        false => word.to_owned(),
+    }
 }
 
 fn metric_name(row: &MetricChange, stage: Option<&StageChange>) -> String {
@@ -598,7 +625,7 @@ fn metrics(rows: &[&MetricChange], stage: Option<&StageChange>) -> String {
         .right("change", |row| difference_cell(row))
         .right("change %", |row| percent_cell(row))
         .left("difference", |row| {
-            stage.map_or_else(|| row.word(), |stage| stage.word(row)).to_owned()
+            stage.map_or_else(|| row.word().to_owned(), |stage| weighed_word(stage, row))
         })
         .left(NOISE, |row| noise_cell(row))
         .left(NAME, |row| code(&row.metric))

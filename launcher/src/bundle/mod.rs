@@ -346,15 +346,20 @@ pub(crate) fn cut_trace(dir: &Path, record: &RunRecord, found: &[ProcessRow]) ->
     };
     let traces = record.processes.iter().filter(|before| is_trace(&before.file));
     let (cut, left) = traces.map(|row| (row, left(row))).find(|(row, left)| *left < row.kernels)?;
+    let remedy = match found.iter().any(|now| now.kernels > 0) {
+        true => format!(
+            "; `stage2-launch merge --spool {} -o DIR` reports what is left",
+            visible_path(&dir.join(COLLECTOR_DIR))
+        ),
+        false => ", or record the workload again: no kernels are left to report".to_owned(),
+    };
     Some(format!(
         "the reports of {} were made of {} kernels in {}, of which {} are left: the file was cut or \
-         damaged since. They stay as they are: put the whole file back to write them again; \
-         `stage2-launch merge --spool {} -o DIR` reports what is left",
+         damaged since. They stay as they are: put the whole file back to write them again{remedy}",
         visible_path(dir),
         count(cut.kernels),
         visible(cut.file.as_bytes()),
         count(left),
-        visible_path(&dir.join(COLLECTOR_DIR)),
     ))
 }
 

@@ -66,11 +66,12 @@ pub(crate) fn not_a_run_among(path: &Path, given: &[&PathBuf]) -> String {
             }
             format!("{shown} does not exist{}", instead(path, &folders, given))
         }
-        Err(error) => {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             format!(
                 "{shown} cannot be read ({error}); only its owner, and a group that it was given to, can"
             )
         }
+        Err(error) => format!("{shown} cannot be read: {error}"),
         Ok(found) if found.is_dir() => {
             if is_run(above) {
                 return format!(
@@ -88,7 +89,7 @@ pub(crate) fn not_a_run_among(path: &Path, given: &[&PathBuf]) -> String {
         Ok(_) => {
             let (what, option) = kind_of(path).unwrap_or_else(|_| ("a file".to_owned(), None));
             let instead = option.map_or_else(
-                || newest(&[above, FOLDER_OF_RUNS.as_ref()]),
+                || newest(&[above, FOLDER_OF_RUNS.as_ref(), Path::new("")]),
                 |option| {
                     let file = plan::quote(path);
                     format!("; `stage2-launch merge {option} {file} -o DIR` makes a run of it")

@@ -472,7 +472,7 @@ pub(crate) struct QueryArgs {
     /// Print at most this number of rows; 0: all
     #[arg(long, value_name = "N", default_value_t = stage2_ask::query::USUAL_ROWS)]
     pub(crate) rows: usize,
-    /// End the query after this time, seconds
+    /// End the query after this number of seconds
     #[arg(long, value_name = "N", default_value_t = stage2_ask::query::USUAL_SECONDS,
           value_parser = clap::value_parser!(u64).range(1..=stage2_ask::query::SECONDS_MOST))]
     pub(crate) seconds: u64,
@@ -592,7 +592,7 @@ pub(crate) struct RunSettings {
     #[command(flatten)]
     presets: Presets,
     /// End the workload after this time: seconds, or with a unit (90s, 5m, 1h30m)
-    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", value_parser = seconds, allow_negative_numbers = true)]
     timeout: Option<i64>,
     /// Let a Python workload mark more ranges: torch-ops, prefill-decode, vllm-steps, sglang-steps, trtllm-steps; may be repeated
     #[arg(long, value_name = "WHAT")]

@@ -29,7 +29,7 @@ const DOCTOR_HELP: &str = "\
 Exit status: 0 when all checks are ok, warnings or not checked; 1 when one is a
 problem; 2 for wrong usage. docs/doctor.md describes every check and the JSON.";
 
-/// Runs a workload and shows every GPU kernel of it, per NVTX range
+/// Runs a workload and shows its GPU kernels, per NVTX range
 #[derive(Debug, Parser)]
 #[command(
     name = "stage2-launch",

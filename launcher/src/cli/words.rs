@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, ArgAction, Command};
+use clap::{Arg, ArgAction, Command, Id};
 use stage2_contract::text::most_like;
 
 /// What a word in front of `--` is.
@@ -220,7 +220,7 @@ pub(super) fn refused(command: &Command, words: &[OsString], error: &clap::Error
     let usage = match (error.kind(), error.get(ContextKind::Usage)) {
         (ErrorKind::MissingRequiredArgument, Some(ContextValue::StyledStr(usage))) => {
             let usage = usage.to_string().replacen("Usage", "usage", 1);
-            let usage = usage.split_whitespace().collect::<Vec<_>>().join(" ");
+            let usage = required_only(named.unwrap_or(command), &usage);
             let values = values_of_missing(named.unwrap_or(command), error);
             format!("; {usage}{}", if meant.is_empty() { &values } else { "" })
         }
@@ -228,6 +228,31 @@ pub(super) fn refused(command: &Command, words: &[OsString], error: &clap::Error
     };
     let read = if meant.is_empty() { "; see" } else { " See" };
     format!("{message}{usage}{meant}{read} `stage2-launch{name} --help`")
+}
+
+/// A line of usage without the options that were given although they need not be.
+fn required_only(command: &Command, usage: &str) -> String {
+    let in_group = |id: &Id| {
+        let required = command.get_groups().filter(|group| group.is_required_set());
+        required.into_iter().any(|group| group.get_args().any(|arg| arg == id))
+    };
+    let optional = |word: &str| {
+        let long = word.strip_prefix("--")?;
+        let arg = command.get_arguments().find(|arg| arg.get_long() == Some(long))?;
+        (!arg.is_required_set() && !in_group(arg.get_id())).then_some(arg)
+    };
+    let mut words = usage.split_whitespace().peekable();
+    let mut kept: Vec<&str> = Vec::new();
+    while let Some(word) = words.next() {
+        let Some(arg) = optional(word) else {
+            kept.push(word);
+            continue;
+        };
+        if arg.get_action().takes_values() {
+            words.next_if(|value| value.starts_with('<'));
+        }
+    }
+    kept.join(" ")
 }
 
 /// What a command has instead of what it does not have at all.

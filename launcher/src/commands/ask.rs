@@ -24,10 +24,10 @@ const ASKED_CHARS: usize = 100;
 /// Columns in front of the texts of a summary: `coverage: `.
 const LABEL_WIDTH: usize = 10;
 /// Columns of a terminal that does not say how wide it is.
-const WIDTH: usize = 80;
+pub(super) const WIDTH: usize = 80;
 
 pub(crate) fn ask(args: &AskArgs, terminal: &Terminal) -> Result<u8, Failure> {
-    let question = question_of(args)?;
+    let question = question_of(args, terminal)?;
     let word = args.run.to_string_lossy();
     let is_of_run = run_named(&args.run).exists() || args.run.as_os_str() == LATEST;
     if let Some(meant) = meant(&word).filter(|_| !is_of_run) {
@@ -53,7 +53,8 @@ pub(crate) fn ask(args: &AskArgs, terminal: &Terminal) -> Result<u8, Failure> {
     let read = read_run(&args.run, terminal)?;
     let run = Run { label: &label, report: &read.report, left_out: &read.left_out };
     let stage = args.stage.as_deref();
-    let found = match &args.other {
+    let other = args.other.as_ref().filter(|_| question == Question::Compare);
+    let found = match other {
         None => answer(&run, question, stage),
         Some(other) => {
             let label = visible_path(other);
@@ -76,24 +77,23 @@ pub(crate) fn ask(args: &AskArgs, terminal: &Terminal) -> Result<u8, Failure> {
     })
 }
 
-/// The question that is asked, and that it fits the other words.
-fn question_of(args: &AskArgs) -> Result<Question, Failure> {
+/// The question that is asked, and that it fits the other words. Of a sentence, the one that it has a word of, or else
+/// the summary.
+fn question_of(args: &AskArgs, terminal: &Terminal) -> Result<Question, Failure> {
     let is_quoted = args.question.trim().contains(' ') && !Path::new(&args.question).exists();
-    let is_sentence = is_quoted
-        || !args.rest.is_empty()
-        || args.other.as_ref().is_some_and(|other| !run_named(other).exists() && is_word(other));
+    let others = || args.other.iter().chain(&args.rest);
+    let are_words =
+        others().count() > 0 && others().all(|other| !run_named(other).exists() && is_word(other));
     let first: Option<Question> = args.question.parse().ok();
-    if is_sentence && first != Some(Question::Compare) {
-        let rest = args.other.iter().chain(&args.rest).map(|word| word.to_string_lossy());
-        let words: Vec<String> =
-            std::iter::once(args.question.clone()).chain(rest.map(|word| word.into())).collect();
-        let sentence = words.join(" ");
-        let asked = visible(shorten(&sentence, ASKED_CHARS).as_bytes());
-        let meant = meant(&sentence).unwrap_or(Question::Summary.name());
-        let run = quote(&args.run);
-        return Err(Failure::Usage(format!(
-            "`{asked}` is a sentence, and a question is one word: stage2-launch ask {run} {meant}"
-        )));
+    if (is_quoted || are_words) && first != Some(Question::Compare) {
+        let rest = others().map(|word| word.to_string_lossy().into());
+        let words: Vec<String> = std::iter::once(args.question.clone()).chain(rest).collect();
+        let asked = meant(&words.join(" ")).and_then(|meant| meant.parse().ok());
+        let asked = asked.filter(|asked| *asked != Question::Compare).unwrap_or(Question::Summary);
+        // Not among the warnings: it is what the answer has to be read with.
+        terminal
+            .result(&format!("a question is one word; this is the answer to `{}`", asked.name()));
+        return Ok(asked);
     }
     let question = first.ok_or_else(|| no_question(args))?;
     if args.other.is_some() && question != Question::Compare {
@@ -115,7 +115,8 @@ fn question_of(args: &AskArgs) -> Result<Question, Failure> {
 
 /// Whether it looks like a word of a sentence, and not like a path.
 fn is_word(other: &Path) -> bool {
-    other.to_string_lossy().chars().all(char::is_alphabetic)
+    let word = other.to_string_lossy();
+    word.trim_end_matches(['?', '.', ',', '!']).chars().all(|c| c.is_alphabetic() || c == '\'')
 }
 
 /// That a question does not exist, with the list where it is like none, and with the order of the words where it is a run.

@@ -9,7 +9,7 @@ use stage2_contract::text::{visible, visible_path};
 use stage2_diff::{Condition, Diff, Outcome, ReadError, ReadReport, Run, compare, read_report};
 use stage2_model::finding::Id;
 use stage2_model::{Finding, Report, RunState, Timelines};
-use stage2_read::files::{self, write_whole};
+use stage2_read::files::{self, remedy, write_whole};
 use stage2_read::foreign::{JSON, kind_of};
 use stage2_read::layout::COLLECTOR_DIR;
 
@@ -155,8 +155,12 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
     view::unlike(&diff).iter().for_each(|finding| terminal.finding(finding));
     if is_any_same && !conditions.is_empty() {
         let what = "both sides of the conditions are the same run";
-        let why = "a condition on a run and itself cannot fail";
-        terminal.finding(&Id::DiffUnlike.found(what, why, "name the run before the change first"));
+        let why = "a condition that compares a run with itself cannot fail";
+        terminal.finding(&Id::DiffUnlike.found(
+            what,
+            why,
+            "give two runs, the one before the change first",
+        ));
     }
     if args.against.is_empty() && args.runs.len() >= GROUPS_LIKELY {
         let (a, b) = args.runs.split_at(args.runs.len() / 2);
@@ -301,8 +305,14 @@ fn refuse_unknown_stage(diff: &Diff, conditions: &[Condition]) -> Result<(), Fai
 
 fn write(path: &Path, text: &str, terminal: &Terminal) -> Result<(), Failure> {
     write_whole(path, text).map_err(|error| {
-        let usual = "check the space and the permissions of its folder, or choose another path";
-        Failure::NoResult(format!("{error:#}; {usual}"))
+        let error = format!("{error:#}");
+        let folder = path.parent().unwrap_or(Path::new("."));
+        // If the cause is known, the error says what to do.
+        let usual = match remedy(&error, folder) {
+            Some(_) => "",
+            None => "; check the space and the permissions of its folder, or choose another path",
+        };
+        Failure::NoResult(format!("{error}{usual}"))
     })?;
     terminal.result(&format!("wrote {}", visible_path(path)));
     Ok(())

@@ -1,5 +1,6 @@
 //! A run and SQL -> rows.
 
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::Builder;
@@ -11,6 +12,7 @@ use stage2_model::Report;
 use stage2_read::trace::libraries::RangeNames;
 use stage2_report::Settings;
 
+use super::ask::WIDTH;
 use super::diff::{metrics_of, whole_report_of};
 use super::ending::printed;
 use super::json_schema::json_schema;
@@ -18,7 +20,7 @@ use crate::bundle::run_named;
 use crate::cli::{QueryArgs, SchemaArgs};
 use crate::failure::{EXIT_NO_RESULT, Failure};
 use crate::plan;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, width};
 
 /// After the limit, before the program ends: SQLite looks at the time between its steps.
 const GRACE: Duration = Duration::from_secs(1);
@@ -76,7 +78,14 @@ pub(crate) fn query(args: &QueryArgs, terminal: &Terminal) -> Result<u8, Failure
         answered.rest().iter().for_each(|rest| terminal.result(rest));
         return printed(&answered.to_csv());
     }
-    printed(&answered.to_markdown())
+    printed(&for_person().map_or_else(|| answered.to_markdown(), |width| answered.to_text(width)))
+}
+
+/// The width of the terminal that a person looks at; nothing where a program reads Markdown.
+fn for_person() -> Option<usize> {
+    let stdout = std::io::stdout();
+    // COLUMNS alone makes no terminal of a pipe.
+    stdout.is_terminal().then(|| width(&stdout).unwrap_or(WIDTH))
 }
 
 /// Ends the program soon after `limit` unless what it returns is dropped before: one step of a query, as a search in a
@@ -102,5 +111,9 @@ pub(crate) fn schema(args: &SchemaArgs, terminal: &Terminal) -> Result<u8, Failu
     let asked = Asked::of(run, terminal)?;
     let schema = stage2_ask::schema::schema(&asked.bundle(), args.table.as_deref());
     let schema = schema.map_err(Failure::Usage)?;
-    printed(&if args.json { schema.to_json() } else { schema.to_markdown() })
+    printed(&match (args.json, for_person()) {
+        (true, _) => schema.to_json(),
+        (false, Some(width)) => schema.to_text(width),
+        (false, None) => schema.to_markdown(),
+    })
 }

@@ -345,7 +345,7 @@ impl Job {
         if unmet.is_empty() {
             return Ok(());
         }
-        let what = "the run cannot leave what --require names, so the workload was not started";
+        let what = "this run cannot produce what --require names, so the workload was not started";
         Err(NotRunnable::new(EXIT_NO_RESULT, what, unmet.join("; "), "").into())
     }
 

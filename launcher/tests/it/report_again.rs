@@ -247,6 +247,13 @@ fn reports_of_a_trace_file_that_was_cut_stay_as_they_are() {
     rest.success().stderr(contains("node-1.s2t"));
     let rows = common::read(&sandbox.path("c/kernels.csv")).lines().count();
     assert!((1_000..4_000).contains(&rows), "{rows}");
+    // Of the first bytes alone, no command makes a report.
+    file.set_len(length / 100).expect("cut");
+    let none = contains("of which 0 are left").and(contains("or record the workload again"));
+    let assert = sandbox.launch(&["report", "b"]).assert().code(70);
+    assert.stderr(none.and(contains("merge --spool").not()));
+    let assert = sandbox.launch(&["merge", "--spool", "b/collector", "-o", "d"]).assert().code(70);
+    assert.stderr(contains("end within a record").and(contains("STAGE2_FLUSH_MS").not()));
 }
 
 fn crc32(bytes: &[u8]) -> u32 {

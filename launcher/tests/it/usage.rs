@@ -171,6 +171,7 @@ fn a_mistyped_word_is_told_what_was_probably_meant_in_three_lines_at_most() {
         (&["config", "profiling.collector.sample=4"], "must be 1/N"),
         (&["config", "model.llm=llama_3_8b"], "model/llm=PRESET selects"),
         (&["--timeout", "100ms", "--", "true"], "give whole seconds"),
+        (&["--timeout", "-5", "--", "true"], "the time must be longer than zero"),
         (&["ask", "x", "--budget", "10"], "give a number of tokens, 64 or more"),
         (&["export", "x", "-f", "csv", "-o", "-"], "-o -: an export is a new file or folder"),
         (&["export", "x", "-f", "csv", "-o", "/dev/null"], "and not a stream"),
@@ -227,10 +228,8 @@ fn a_mistyped_word_is_told_what_was_probably_meant_in_three_lines_at_most() {
         (&["export", "x", "-f", "pandas"], "did you mean `parquet`?"),
         (&["--annotate", "vllm", "--", "true"], "did you mean `vllm-steps`?"),
         (&["stats", "x"], "did you mean `ask RUN summary`?"),
-        (
-            &["ask", "x", "how long is the GPU idle?"],
-            "a question is one word: stage2-launch ask x idle",
-        ),
+        (&["ask", "x", "host", "extra1", "extra2"], "only compare takes a second one"),
+        (&["query", "x", "--color", "never"], "; usage: stage2-launch query <RUN> <SQL>"),
         (&["diff", "x", "against", "y"], "did you mean `--against`?"),
         (
             &["nsys", "profile", "a.py"],

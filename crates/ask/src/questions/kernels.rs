@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::Value;
 use stage2_contract::order::Order as _;
-use stage2_contract::text::numbers::{percent1, shown_time};
+use stage2_contract::text::numbers::{counted, percent1, shown_time};
 use stage2_contract::text::shorten_kernel;
 use stage2_model::kernels::{Kernel, Loss, class_floors, model_stages, stage_kernels, steps};
 use stage2_model::lead::{gain_by_floor, lead_first, longest, lost_of, told};
@@ -12,8 +12,8 @@ use stage2_model::{BottleneckKind, KernelRow, Report, StageAnswer, StepTimes};
 
 use super::time::no_floor;
 use super::{
-    Subject, WITH_COUNTERS, WITH_NCU, count, figure, mean_of, ms, ms_of, ms_of_step, name_of,
-    number, percent_of_share, quoted, text, us,
+    Subject, TOKEN, WITH_COUNTERS, WITH_NCU, count, figure, mean_of, ms, ms_of, ms_of_step,
+    name_of, number, percent_of_share, quoted, text, us,
 };
 use crate::answer::{Answer, Column, Row, Source, Table};
 
@@ -73,6 +73,7 @@ pub(super) fn by_loss(subject: &Subject<'_>, answer: &mut Answer) {
         ];
         Row { cells, source: sources.get(&(row.stage.as_str(), row.name_index)).cloned() }
     });
+    let noun = noun(subject, &losses);
     let columns = vec![
         Column::text("id").aside(),
         Column::workload("kernel"),
@@ -85,7 +86,10 @@ pub(super) fn by_loss(subject: &Subject<'_>, answer: &mut Answer) {
             .of("all GPUs, without cold calls: what it would not need at that rate")
             .aside(),
         Column::number("lost_ms", "ms").of("what it would not need per step at that rate"),
-        Column::number("per_step_ms", "ms").of("on one GPU on average, without cold calls").plain(),
+        Column::number("per_step_ms", "ms")
+            .of("on one GPU on average, without cold calls")
+            .headed(format!("per {noun} ms"))
+            .plain(),
         Column::number("total_ms", "ms")
             .of("all GPUs, the whole run")
             .at("/total_ns")
@@ -102,7 +106,18 @@ pub(super) fn by_loss(subject: &Subject<'_>, answer: &mut Answer) {
     answer.push(Table::new("kernels", columns, rows.collect()));
     let unknown = losses.iter().filter(|loss| loss.attainable.is_none());
     let unknown: Vec<&Kernel<'_>> = unknown.map(|loss| loss.kernel).collect();
-    not_known(subject, &unknown, &|kernels| format!("what {kernels} lose"), losses.len(), answer);
+    not_known(subject, &unknown, &|kernels| format!("the loss of {kernels}"), losses.len(), answer);
+}
+
+/// What the steps of these kernels are called, if those of all stages are.
+fn noun(subject: &Subject<'_>, losses: &[Loss<'_>]) -> &'static str {
+    let stages: HashSet<&str> = losses.iter().map(|loss| loss.kernel.row.stage.as_str()).collect();
+    let steps = subject.answers().filter(|(_, answer)| stages.contains(answer.stage.as_str()));
+    let steps = steps.filter_map(|(_, answer)| answer.step.as_ref());
+    let nouns: HashSet<&str> = steps
+        .map(|step| if step.tokens_per_step == Some(1) { TOKEN } else { step.unit.noun() })
+        .collect();
+    if nouns.len() == 1 { nouns.into_iter().next().unwrap_or("step") } else { "step" }
 }
 
 /// Says of so many kernels why something is not known of these.
@@ -125,7 +140,7 @@ fn not_known(
             "what sampled counters say of them is in timelines.json, which could not be read";
         answer.unknown(&question(not_counted), reason, &["report", subject.run.label]);
     } else if not_counted > 0 {
-        let reason = "no hardware counters of them were recorded";
+        let reason = "no hardware counters were recorded for them";
         answer.unknown(&question(not_counted), reason, &WITH_COUNTERS);
     }
     if counted > 0 {
@@ -336,8 +351,11 @@ pub(super) fn memory_bound(subject: &Subject<'_>, answer: &mut Answer) {
         (false, _) => format!("Memory bandwidth bounds the kernels of {}.", bound.join(", ")),
         (true, false) => {
             format!(
-                "{} kernels are bound by memory; of no stage is this known as a whole.",
-                memory.len()
+                "{} bound by memory; whether a whole stage is, is not known.",
+                match memory.len() as u64 {
+                    1 => "1 kernel is".to_owned(),
+                    all => format!("{} are", counted(all, "kernel")),
+                }
             )
         }
         (true, true) => {

@@ -88,7 +88,17 @@ fn sentence(row: &LateRow) -> Option<String> {
             ("", format!("its GPU has more work than the others, and {host}"))
         }
     };
-    Some(format!("In {}, {} is late{place} {often}: {why}.", quoted(&row.stage), quoted(&row.who)))
+    let carried = row.carried().filter(|_| row.shows_cause()).map(|(steps, begins)| {
+        let noun = if steps.noun == "call" { "call" } else { "step" };
+        format!(
+            " It begins its {noun} {} after {} (median): the delay is carried over from {noun} to {noun}.",
+            shown_time(begins.ns as f64),
+            quoted(&begins.after)
+        )
+    });
+    let (stage, who) = (quoted(&row.stage), quoted(&row.who));
+    let carried = carried.unwrap_or_default();
+    Some(format!("In {stage}, {who} is late{place} {often}: {why}.{carried}"))
 }
 
 /// How long the others wait for a late rank in a step, as one of them and as the mean of all that the summary has, and
@@ -106,7 +116,7 @@ fn wait(report: &Report, row: &LateRow) -> Option<String> {
     let (of, ranks) = (&bottleneck.of, waits.len() as u64);
     let most_ns = mean.ns as f64 * share * ranks as f64;
     let wait = format!(
-        "For it, {} waits {} per {of}, which is {} averaged over {}",
+        "{} waits {} per {of} for it, or {} averaged over {}",
         quoted(&most.who),
         shown_time(most_ns),
         shown_time(mean.ns as f64),

@@ -12,12 +12,19 @@ use crate::answer::{Answer, Column, Row, Table, Unknown, words};
 
 /// Rows of what the time goes into, of all stages.
 const PARTS: usize = 18;
+/// Stages whose two means are told.
+const MEANS_TOLD: usize = 2;
 /// Stages that are named with one reason.
 const STAGES_NAMED: usize = 8;
 
 pub(super) fn time(subject: &Subject<'_>, answer: &mut Answer) {
     let stages: Vec<(usize, &StageAnswer)> = subject.answers().collect();
     answer.summary = stages.first().map_or_else(none, |(_, stage)| sentence(stage));
+    let apart: Vec<String> = stages.iter().filter_map(|(_, stage)| means_apart(stage)).collect();
+    if !apart.is_empty() {
+        let apart = listed(&apart, MEANS_TOLD);
+        answer.summary.push_str(&format!(" The parts are not of all steps: {apart}."));
+    }
     let steps = stages
         .iter()
         .filter(|(_, stage)| stage.step.is_some())
@@ -64,6 +71,16 @@ pub(super) fn time(subject: &Subject<'_>, answer: &mut Answer) {
         stages.iter().filter_map(|(at, stage)| floor_row(*at, stage)).collect(),
     ));
     unknown(subject, &stages, answer);
+}
+
+/// `decode takes 3.95 ms as the mean of the 103 recorded of 1653 calls, and 3.22 ms as that of all`: times that do not fit
+/// each other.
+fn means_apart(stage: &StageAnswer) -> Option<String> {
+    let (all_ns, found) = (stage.mean_of_all_ns()?, stage.bottleneck.as_ref()?);
+    let tokens = tokens_of_step(stage) as f64;
+    let [some, all] = [found.ns as f64, all_ns].map(|ns| shown_time(ns * tokens));
+    let name = quoted(&stage.stage);
+    Some(format!("{name} takes {some} as the {}, and {all} as that of all", stage.basis))
 }
 
 fn none() -> String {
@@ -150,12 +167,16 @@ fn parts(stages: &[(usize, &StageAnswer)]) -> Table {
     let of = mean_of(stages.iter().map(|(_, stage)| *stage));
     let columns = vec![
         Column::workload("stage"),
-        Column::text("spent_on").at("/kind"),
+        Column::text("spent_on").at("/kind").said_as(KERNELS_SAID),
         Column::number("ms", "ms").of(format!("{of}, over its ranks")),
         Column::number("percent", "percent").of(format!("of {of}")),
     ];
     Table::new("parts", columns, rows).usually(PARTS)
 }
+
+/// The part of the kernels is named after what bounds them.
+const KERNELS_SAID: &[(&str, &str)] =
+    &[("memory", "kernels (bound by memory)"), ("compute", "kernels (bound by compute)")];
 
 /// The window of each stage whose bottleneck is not known, by kind of time.
 fn window(stages: &[(usize, &StageAnswer)]) -> Table {

@@ -62,7 +62,14 @@ pub(super) fn caveats(subject: &Subject<'_>, answer: &mut Answer) {
     answer.summary = match (found.len(), serious) {
         (0, _) => "No caveat is known.".to_owned(),
         (notes, 0) => {
-            format!("No caveat changes the numbers; notes only: {}.", counted(notes as u64, "note"))
+            format!(
+                "No caveat changes how the numbers have to be read; {} below.",
+                if notes == 1 {
+                    "the only note is".to_owned()
+                } else {
+                    format!("{notes} notes are")
+                }
+            )
         }
         (_, 1) => "One caveat changes how the numbers have to be read.".to_owned(),
         (_, serious) => format!("{serious} caveats change how the numbers have to be read."),
@@ -131,8 +138,8 @@ fn of_the_run(subject: &Subject<'_>) -> Vec<Caveat> {
         found.push(Caveat::new(Severity::Warning, "simulated", meaning).at("/simulated"));
     }
     if report.is_sampled() {
-        let meaning = "GPU work of only some calls was recorded: counts and sums of kernels are scaled to all, \
-                       what the time goes into is of the recorded ones, and times of steps are of all";
+        let meaning = "GPU work of only some calls was recorded: counts and sums of kernels are scaled to all \
+                       calls, step times are of all calls, and the parts of a step are of the recorded calls";
         let of = |row: &StageRow| {
             let (recorded, all) = (row.recorded_instances?, row.instances?);
             (recorded < all).then(|| format!("{recorded} of {all} calls of {}", row.stage))

@@ -145,7 +145,8 @@ tables! {
         num("step", "number", "", "number of the step in its process, from 0"),
         num("instance", "number", "", "number of the stage's instance around it, from 0"),
         ns("start_ns", "", "start, since the first event of the run"),
-        ns("host_ns", "", "time from its start to its end on the host"),
+        ns("host_ns", "", "time from its start to its end on the host; without what comes before the next step, \
+            which an engine's step_times have"),
         count("kernels", "", "kernels launched in it"),
         ns("kernel_sum_ns", "", "sum of the durations of these kernels"),
     }
@@ -185,13 +186,14 @@ tables! {
         elements("/answer/stages/*") => {
         STAGE,
         own("role", "/role", "what the stage is to the model"),
-        own("basis", "/basis", "what the numbers are of"),
-        own("unit", "/step/unit", "what a step is"),
-        count("steps", "/step/steps", "steps that the times are of"),
-        ns("mean_ns", "/step/mean_ns", "mean host time of a step"),
-        ns("p50_ns", "/step/p50_ns", "median host time of a step"),
-        ns("p99_ns", "/step/p99_ns", "99th percentile"),
-        ns("max_ns", "/step/max_ns", "longest step"),
+        own("basis", "/basis", "the calls that the window is of, and so the floor's distance; the times are of `steps`"),
+        own("unit", "/step/unit", "what a step is; of_engine: from its start to the start of the next one, so that it is \
+            longer than host_ns in steps"),
+        count("steps", "/step/steps", "steps that the times are of; of an engine, those that the next one follows at once"),
+        ns("mean_ns", "/step/mean_ns", "mean time of a step on the host, as unit says"),
+        ns("p50_ns", "/step/p50_ns", "median of these times"),
+        ns("p99_ns", "/step/p99_ns", "99th percentile of these times"),
+        ns("max_ns", "/step/max_ns", "longest of these times"),
         ns("std_ns", "/step/std_ns", "sample standard deviation"),
         num("tokens_per_s", "tokens/s", "/tokens_per_s/known", "tokens per second of wall time"),
         ns("floor_ns", "/floor/floor_ns/known", "least time that the hardware would need for a step"),

@@ -23,8 +23,8 @@ const SUM_CHARS: usize = 200;
 /// Kernels below the bar of their class, and the share of the longest bar from which they have one.
 const KERNEL_BARS: usize = 4;
 const LEAST_KERNEL_BAR: f64 = 0.05;
-/// Percent of the width of both sides from which a colour is seen.
-const LEAST_BAR: f64 = 0.8;
+/// Percent of the width from which a colour is seen.
+const LEAST_BAR: f64 = 0.5;
 /// Lines in the box of the verdict, and those below the first picture; the tables have the others.
 const FIRST_LINES: [&str; 2] = ["comparable", "next"];
 const OTHER_LINES: [&str; 2] = ["kernels", "noise"];
@@ -201,7 +201,7 @@ fn single_runs(of: &Comparison) -> String {
         "<h2>Single runs</h2>\n<div class=\"table\"><table class=\"strips\">\n<thead><tr><th>Number</th>\
          <th>Side</th><th class=\"n end\">Least</th><th class=\"n\">Median</th><th class=\"n end\">Most</th>\
          <th>Each run</th></tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n<p class=\"legend\">{MEDIANS} Each dot is a run, and the line is the median. Both \
-         sides of a number have one scale, which does not begin at 0.</p>\n"
+         sides of a number share one scale, which does not begin at 0.</p>\n"
     )
 }
 
@@ -342,12 +342,30 @@ fn bars(stage: &StageChange, is_alike: bool) -> String {
             escaped(&change)
         )
     };
+    fn shown_kernels<'c>(part: &PartChange<'c>, longest: f64) -> Vec<&'c WorkChange> {
+        let several = part.work.iter().copied().filter(|work| work.change_ns != 0.0);
+        let several = several.take(KERNEL_BARS);
+        let several = several.filter(|_| part.work.len() > 1 && part.verdict.is_change());
+        several.filter(|work| work.change_ns.abs() > longest * LEAST_KERNEL_BAR).collect()
+    }
+    // A side without bars takes no room.
+    let of_parts = rows.iter().flat_map(|part| {
+        let kernels = shown_kernels(part, longest).into_iter().map(|work| work.change_ns);
+        kernels.chain([part.change_ns]).collect::<Vec<_>>()
+    });
+    let all = of_parts.chain(sums.iter().map(|sum| sum.ns));
+    let (less, more) = all.fold((0.0f64, 0.0f64), |(less, more), ns| (less.max(-ns), more.max(ns)));
+    let scale = (100.0 - LEAST_BAR) / (less + more);
+    // What is little of the other side is seen as well.
+    let axis = (less * scale).clamp(LEAST_BAR, 100.0 - LEAST_BAR);
+    let axis = if less == 0.0 { 0.0 } else { axis };
+    let axis = if more == 0.0 { 100.0 } else { axis };
     let bar = |ns: f64, is_change: bool, is_judged: bool| {
         if !has_bars {
             return String::new();
         }
-        let width = (ns.abs() / longest * 50.0).clamp(LEAST_BAR, 50.0);
-        let x = if ns > 0.0 { 50.0 } else { 50.0 - width };
+        let width = (ns.abs() * scale).max(LEAST_BAR);
+        let x = if ns > 0.0 { axis } else { axis - width };
         let fill = match (is_change, ns > 0.0) {
             _ if !is_alike || !is_change && !is_judged => "open",
             (false, _) => "noise",
@@ -357,17 +375,15 @@ fn bars(stage: &StageChange, is_alike: bool) -> String {
         format!(
             "<svg viewBox=\"0 0 100 1\" preserveAspectRatio=\"none\" aria-hidden=\"true\"><rect \
              class=\"{fill}\" x=\"{x:.2}\" width=\"{width:.2}\" height=\"1\"/><rect class=\"axis\" \
-             x=\"49.9\" width=\"0.2\" height=\"1\"/></svg>"
+             x=\"{:.2}\" width=\"0.2\" height=\"1\"/></svg>",
+            axis - 0.1
         )
     };
     let named = |short: &str, full: &str| {
         format!("<span title=\"{}\">{}</span>", attribute(full), breakable(short))
     };
     let kernels = |part: &PartChange<'_>| -> String {
-        let several = part.work.iter().filter(|work| work.change_ns != 0.0).take(KERNEL_BARS);
-        let several = several.filter(|_| part.work.len() > 1 && part.verdict.is_change());
-        let large = several.filter(|work| work.change_ns.abs() > longest * LEAST_KERNEL_BAR);
-        let kernel = |work: &&WorkChange| {
+        let kernel = |work: &WorkChange| {
             let name = named(
                 &screen::work_name(work, BAR_NAME_CHARS),
                 &screen::work_name(work, usize::MAX),
@@ -379,7 +395,7 @@ fn bars(stage: &StageChange, is_alike: bool) -> String {
             let change = format!("{} {}", signed_time(work.change_ns), bar_word(work_word(work)));
             row(" class=\"part\"", &name, sides.map(Some), &bar, change)
         };
-        large.map(kernel).collect()
+        shown_kernels(part, longest).into_iter().map(kernel).collect()
     };
     let part = |part: &&PartChange<'_>| {
         let short = screen::part_name(stage, part, BAR_NAME_CHARS);

@@ -2,7 +2,7 @@
 
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::counted;
-use stage2_contract::text::{shorten, shorten_kernel, wrapped_at_most};
+use stage2_contract::text::{shorten, shorten_kernel, shorten_words, wrapped_at_most};
 use stage2_diff::{
     Comparison, LAUNCH_GAPS, MetricChange, MetricUnit, NoiseMethod, OTHER_IDLE, PartChange, Parts,
     Per, Presence, StageChange, Verdict, WorkChange, signed, signed_time,
@@ -214,7 +214,9 @@ fn row(
     let percent = metric.relative_percent().map(|percent| format!("{} %", signed(percent, 1)));
     let is_one = metric.noise.method == NoiseMethod::OneRunEach && metric.change != Some(0.0);
     let why = || if is_one { ONE_VALUE } else { metric.why_absent().unwrap_or_default() };
-    let noise = metric.noise_text().map_or_else(|| why().to_owned(), |text| text.to_string());
+    // Nothing is smaller than no change.
+    let noise = metric.noise_text().filter(|_| metric.change != Some(0.0));
+    let noise = noise.map_or_else(|| why().to_owned(), |text| text.to_string());
     let verdict = stage.word(metric).to_owned();
     [name, format!("{label}{a} → {b} {unit}"), percent.unwrap_or_default(), noise, verdict]
 }
@@ -323,8 +325,8 @@ pub(super) fn sign_less(word: &'static str) -> &'static str {
 
 /// A smaller rest is that of rounding, ns.
 const LEAST_REST_NS: f64 = 50.0;
-/// Share of the longest bar below which the rest has none.
-const LEAST_REST: f64 = 0.02;
+/// Share of the longest bar below which the rest is none that the digits show.
+const LEAST_REST: f64 = 0.005;
 /// Share of the whole change below which a part has no bar of its own.
 const LEAST_PART: f64 = 0.01;
 /// Share of the largest change from which a sum of parts that are not judged, or noise, names the largest of them: it has
@@ -467,7 +469,7 @@ const MORE: &str = ", …";
 /// The class of the work of a part, or what the host did, in so many characters.
 fn class_of(part: &PartChange<'_>, limit: usize) -> String {
     match (part.work.first(), part.cause) {
-        (Some(work), _) if work.class.is_empty() => shorten(work.kind.into(), limit),
+        (Some(work), _) if work.class.is_empty() => shorten(work.kind.word(), limit),
         (Some(work), _) => shorten(&work.class, limit),
         (None, Some(cause)) => cause_name(cause, limit),
         (None, None) => shorten("idle", limit),
@@ -542,14 +544,14 @@ pub(super) fn part_name(stage: &StageChange, part: &PartChange<'_>, limit: usize
         ([row], _) => work_name(row, limit),
         ([first, ..], _) => {
             let class =
-                if first.class.is_empty() { first.kind.into() } else { first.class.as_str() };
+                if first.class.is_empty() { first.kind.word() } else { first.class.as_str() };
             let is_most =
                 !part.is_swap(first) && first.change_ns.abs() > part.change_ns.abs() / 2.0;
             let used = class.chars().count() + MOSTLY.chars().count();
             match is_most && used < limit {
                 true => {
                     let name = work_name(first, limit - used);
-                    // A copy is named after its class.
+                    // A memcpy is named after its kind.
                     let rest = name.strip_prefix(class).and_then(|rest| rest.strip_prefix(", "));
                     format!("{class}{MOSTLY}{}", rest.unwrap_or(&name))
                 }
@@ -573,7 +575,7 @@ fn with_why(stage: &StageChange, name: &str, limit: usize) -> String {
 /// `idle: priority (sorting_scheduler.py)`: a cause with the name of its file alone, or without it where there is no room.
 fn cause_name(cause: &str, limit: usize) -> String {
     let parts = cause.strip_suffix(')').and_then(|cause| cause.rsplit_once(" ("));
-    let Some((function, path)) = parts else { return shorten(&format!("idle: {cause}"), limit) };
+    let Some((function, path)) = parts else { return short_cause(cause, limit) };
     let file = path.rsplit_once('/').map_or(path, |(_, file)| file);
     let whole = format!("idle: {function} ({file})");
     if whole.chars().count() <= limit {
@@ -594,8 +596,16 @@ fn cause_name(cause: &str, limit: usize) -> String {
                 }
             }
         }
-        _ => shorten(&format!("idle: {function}"), limit),
+        _ => short_cause(function, limit),
     }
+}
+
+/// A cause of which some words give way, unless that leaves little of it.
+fn short_cause(cause: &str, limit: usize) -> String {
+    let whole = format!("idle: {cause}");
+    let words = shorten_words(&whole, limit);
+    let is_much = words.chars().count() * 2 >= limit;
+    if is_much { words } else { shorten(&whole, limit) }
 }
 
 /// Between a call that blocks and the function that it is in.
@@ -687,6 +697,8 @@ mod tests {
         );
         assert_eq!(cause_name(call, 50), "idle: blocked in cuStreamSynchronize");
         assert_eq!(cause_name("copy (a.py)", 10), "idle: copy");
+        let rest = "smaller and unknown causes";
+        assert_eq!(cause_name(rest, 24), "idle: … unknown causes", "no word is cut");
         for limit in 1..90 {
             assert!(cause_name(call, limit).chars().count() <= limit, "{limit}");
         }

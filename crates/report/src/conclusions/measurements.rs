@@ -129,7 +129,7 @@ fn host_causes(at: usize, found: &HostStage) -> Vec<HostEvidence> {
         let beside = if never_waits { cause.beside_work_percent } else { 0.0 };
         let also = match beside >= 0.05 {
             true => format!(
-                ", which also takes {} % of the window while the GPU works",
+                "; while the GPU works, it takes another {} % of the window",
                 percent1(beside)
             ),
             false => String::new(),

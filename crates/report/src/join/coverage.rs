@@ -365,7 +365,7 @@ pub(super) fn process_findings(captures: &[ProcessCapture], coverage: &Coverage)
             "only its ranges are here",
             match why == GPU_OFF {
                 true => empty::UNSET_GPU,
-                false => "follow this message and run again; docs/limits.md lists what CUPTI needs",
+                false => "remove the cause that this message names, and run again; docs/limits.md lists what CUPTI needs",
             },
         ))
     }));
@@ -479,8 +479,8 @@ fn abrupt_endings(
             Id::TraceAbruptEnd,
             files.into_iter(),
             &format!("processes that did not return from main: {how}"),
-            "their trace files were brought up to date right before that",
-            "nothing, if they had finished their work",
+            "their trace files were written in full right before that",
+            "no action is needed if they had finished their work",
         )
     })
 }

@@ -81,7 +81,7 @@ pub(super) fn of_capture(capture: &Capture) -> Vec<EmptyReason> {
             true => (format!("a setting kept the collector from the GPU ({GPU_OFF})"), UNSET_GPU),
             false => (
                 format!("the collector could not record the GPU: {}", quoted(&off)),
-                "follow this message and run again; docs/limits.md lists what CUPTI needs",
+                "remove the cause that this message names, and run again; docs/limits.md lists what CUPTI needs",
             ),
         };
         reasons.push(reason(EmptyCause::CuptiOff, why, remedy));
@@ -105,8 +105,21 @@ pub(super) fn of_capture(capture: &Capture) -> Vec<EmptyReason> {
     let started: Vec<&ProcessCapture> =
         processes.iter().filter(|process| process.meta.contains_key(META_CUPTI)).collect();
     reasons.extend(ranges_never_opened(&started));
-    let is_cut = |ending| matches!(ending, FileEnding::Open | FileEnding::Torn);
-    let cut = processes.iter().filter(|p| is_cut(p.state.ending)).count() as u64;
+    let of_ending = |ending| processes.iter().filter(|p| p.state.ending == ending).count() as u64;
+    let torn = of_ending(FileEnding::Torn);
+    if torn > 0 {
+        reasons.push(reason(
+            EmptyCause::Killed,
+            format!(
+                "{} of {} trace files end within a record: the process was killed while it wrote, the disk was full, \
+                 or the file was cut or damaged later",
+                count(torn),
+                count(processes.len() as u64)
+            ),
+            "give the whole file if there is one; else check the free space of the run folder, and record again",
+        ));
+    }
+    let cut = of_ending(FileEnding::Open);
     if cut > 0 {
         reasons.push(reason(
             EmptyCause::Killed,
@@ -361,7 +374,7 @@ fn of_run(report: &Report) -> Vec<EmptyReason> {
     {
         reasons.push(reason(
             EmptyCause::NoGpu,
-            format!("this machine has no GPU that CUDA can use ({})", absent.value),
+            format!("CUDA can use no GPU here: {}", absent.value),
             "run on a machine with a GPU and its driver, in a container with `--gpus all`; \
              `stage2-launch demo` shows the reports with a simulated GPU",
         ));

@@ -624,7 +624,8 @@ fn a_function_beside_gpu_work_counts_where_the_host_never_waits() {
         let beside = cause.expect("the function").beside_work_percent;
         assert!((beside - 20.0).abs() < 0.5, "{beside}");
         let mut takeaways = report.insight.takeaways.iter();
-        let says = takeaways.any(|said| said.text.contains(" samples), which also takes "));
+        let says = takeaways
+            .any(|said| said.text.contains(" samples); while the GPU works, it takes another "));
         assert_eq!(says, !waits, "the reason of the gain has all that the gain has");
         line(&report, "first").to_owned()
     };

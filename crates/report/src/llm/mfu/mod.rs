@@ -22,7 +22,10 @@ pub(crate) fn utilisation(inputs: &Inputs<'_>) -> Utilisation {
     let stages: Vec<StageUtilisation> = inputs.stages.iter().map(|s| inputs.stage(s)).collect();
     let model = inputs.model_level();
     let mut findings = impossible(&stages, &model);
-    findings.extend(stages.iter().filter_map(reads_too_much));
+    let with_inputs = stages.iter().zip(inputs.stages);
+    findings.extend(
+        with_inputs.filter_map(|(stage, input)| reads_too_much(stage, inputs.steps(input))),
+    );
     let precision = inputs.model.as_ref().ok().map(|model| model.dtype.precision());
     Utilisation {
         stages,
@@ -55,17 +58,18 @@ pub(crate) fn per_cut_generation(instances: u64, generations: u64, cut: u64) -> 
 /// Reading this many times what the model has to read is worth a finding.
 pub(crate) const READS_TOO_MUCH: f64 = 2.0;
 
-/// A stage that reads far more than weights and KV cache, by sampled counters.
-fn reads_too_much(stage: &StageUtilisation) -> Option<Finding> {
+/// A stage that reads far more than weights and KV cache, by sampled counters. `steps`: what the pages give the times of,
+/// and how many of these an instance has.
+fn reads_too_much(stage: &StageUtilisation, (per, steps): (&str, f64)) -> Option<Finding> {
     let sampled = stage.sampled.filter(|s| s.coverage_percent >= FULL_COVERAGE_PERCENT)?;
     let ratio = sampled.read_over_modelled.filter(|ratio| *ratio > READS_TOO_MUCH)?;
     Some(Id::ModelReadsMore.about(&stage.stage).found(
         format!(
-            "{} reads {ratio:.1} times its weights and KV cache from DRAM ({:.3} GB a call, of \
+            "{} reads {ratio:.1} times its weights and KV cache from DRAM ({:.3} GB per {per}, of \
              which the model has to read {:.3} GB)",
             stage.stage,
-            sampled.read_bytes? / 1e9,
-            stage.bytes.value()? / 1e9,
+            sampled.read_bytes? / steps / 1e9,
+            stage.bytes.value()? / steps / 1e9,
         ),
         "kernels read data several times, or data that the model does not count: activations, copies \
          of the weights, a KV cache with room for longer prompts; or the model is not the one that ran",
@@ -239,6 +243,16 @@ impl Inputs<'_> {
 
     fn of_role(&self, role: Role) -> impl Iterator<Item = &StageInput> + Clone {
         self.stages.iter().filter(move |stage| stage.role == role)
+    }
+
+    /// What the times of a stage are of, and how many of them an instance has: only decode reads weights for each token.
+    fn steps(&self, stage: &StageInput) -> (&'static str, f64) {
+        if stage.tokens.is_some() {
+            return ("step", 1.0);
+        }
+        let is_decode = stage.role == Role::Decode && stage.per_generation > 0.0;
+        let steps = self.tokens.steps().ok().filter(|_| is_decode);
+        steps.map_or(("call", 1.0), |steps| ("token", steps as f64 / stage.per_generation))
     }
 
     fn has(&self, role: Role) -> bool {
