@@ -280,9 +280,13 @@ def load(run: str | os.PathLike[str] = _LATEST) -> Run:
     """Load a run: its folder, its `metrics.json`, or `latest` for `tmp/stage2/latest`.
 
     Raises:
-        RunError: There is none, or it is not a report that this version can read.
+        RunError: There is no run, or its report is one that this version cannot read.
+        TypeError: `run` is not a path.
 
     """
+    if not isinstance(run, (str, os.PathLike)):
+        what = "a Run, which is loaded already" if isinstance(run, Run) else repr(run)
+        raise TypeError(f"run must be a path (str or os.PathLike), not {what}")
     path = Path(run)
     if str(run).startswith("baseline:"):
         saved = f"tmp/stage2/baselines/{str(run).partition(':')[2]}"

@@ -244,7 +244,7 @@ def _is_hardly_idle(row: Mapping[str, Any]) -> bool:
 def _engine(metrics: Metrics) -> str:
     if isinstance(metrics.get("engine"), dict):
         return "the engine ran no steps"
-    return "no range says what it works on, as those of an engine's steps do"
+    return "no range states the requests or tokens that it works on, as those of an engine do"
 
 
 def _requests(metrics: Metrics) -> str:
@@ -314,4 +314,4 @@ _ABSENT: dict[str, Callable[[Metrics], str | None]] = {
     "takeaways": _always("nothing was computed from the numbers"),
     "findings": _always("nothing is known to be missing or uncertain"),
 }
-"""Why each table is empty, if it is: what the report says, or what the empty part of it means."""
+"""Why each table is empty, if it is: the reason in the report, or the meaning of its empty part."""

@@ -180,6 +180,13 @@ def test_absent_tables_and_files_say_so(tmp_path: Path) -> None:
         run.to_pandas("kernel")
 
 
+def test_what_is_no_path_is_named() -> None:
+    run = stage2.load(GOLDEN)
+    for wrong, said in ((None, "not None"), (3, "not 3"), (run, "not a Run, which is loaded")):
+        with pytest.raises(TypeError, match=f"run must be a path .*, {said}"):
+            stage2.load(wrong)  # type: ignore[arg-type]
+
+
 WRONG: list[dict[str, object]] = [
     {"kernels": 7},
     {"kernels": ["text"]},
