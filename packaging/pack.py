@@ -32,7 +32,7 @@ COMPLETIONS = {
 AGENTS = ("SKILL.md", "llms.txt")
 """Of packaging/agents: what teaches an agent the programs."""
 LICENSES = ("LICENSE-APACHE", "LICENSE-MIT")
-PYTHON_SOURCES = ("*.py", "py.typed")
+PYTHON_SOURCES = ("*.py", "_columns.json", "py.typed")
 SCHEMAS = "share/stage2/schemas"
 """JSON Schemas of what the programs write, in the wheel and in the tar file."""
 

@@ -77,15 +77,16 @@ class Diff:
                 more = len(parts) - len(texts)
                 texts += [f"{more} more beyond noise"] if more else []
                 return f"{stage.get('stage')}, per {_unit(stage)}: {'; '.join(texts)}"
-        return "no part of a step beyond noise"
+        return "no part of a step changed beyond noise"
 
     @property
     def metrics(self) -> Table:
         """One row for each stage and metric, with its `unit`; `run` is the whole run.
 
         `before` and `after` are medians over the runs of a side. `verdict` states whether the
-        change exceeds the noise (`increased`, `decreased`). `word` is the word of the pages:
-        where the verdict is `none`, it is `within noise` or `not judged`, for instance.
+        change exceeds the noise (`increased`, `decreased`), and `word` is how the report of the
+        comparison states it. Where the verdict is `none`, the word is the reason: `within noise`,
+        `not judged`, or `not comparable` (the sides do other work).
         """
         of_run = [{"stage": "run", **row} for row in self._rows("run")]
         return Table("metrics", [*self._of_stages("metrics"), *of_run])
@@ -178,16 +179,18 @@ def diff(
 
     Raises:
         DiffError: The runs cannot be compared, a condition cannot be read, or `timeout_s` is over.
-        InstallError: `stage2-launch` is not there.
+        InstallError: `stage2-launch` is not installed.
+        TypeError: A side is neither a run nor a list of runs, or a condition is not a string.
 
     """
-    sides = {"before": _operands(before), "after": _operands(after)}
+    conditions = as_conditions(fail_if)
+    sides = {"before": _operands("before", before), "after": _operands("after", after)}
     for name, runs in sides.items():
         if not runs:
             raise DiffError(f"{name} has no runs: give a run, or a list of runs")
     words = ["--json", *(["--strict"] if strict else [])]
     words += [*sides["before"], "--against", *sides["after"]]
-    done = compare(words, [fail_if] if isinstance(fail_if, str) else fail_if, timeout_s)
+    done = compare(words, conditions, timeout_s)
     try:
         read = json.loads(done.stdout)
     except ValueError as error:
@@ -211,7 +214,7 @@ def compare(
 
     Raises:
         DiffError: The runs cannot be compared, a condition cannot be read, or `timeout_s` is over.
-        InstallError: `stage2-launch` is not there.
+        InstallError: `stage2-launch` is not installed.
 
     """
     # In one word, because a condition may begin with a dash.
@@ -240,8 +243,25 @@ def _reason(done: subprocess.CompletedProcess[str]) -> str:
     return f"the runs were not compared: {why}"
 
 
-def _operands(side: Side) -> list[str]:
-    runs = [side] if isinstance(side, (str, os.PathLike, Run)) else side
+def as_conditions(fail_if: Any) -> list[str]:
+    """Return the conditions of an argument `fail_if`.
+
+    Raises:
+        TypeError: It is neither a condition nor a list of them.
+
+    """
+    conditions = [fail_if] if isinstance(fail_if, str) else fail_if
+    is_list = isinstance(conditions, (list, tuple))
+    if not is_list or not all(isinstance(condition, str) for condition in conditions):
+        raise TypeError(f"fail_if must be a condition (str) or a list of them, not {fail_if!r}")
+    return list(conditions)
+
+
+def _operands(name: str, side: Any) -> list[str]:
+    kinds = (str, os.PathLike, Run)
+    runs = [side] if isinstance(side, kinds) else side
+    if not isinstance(runs, (list, tuple)) or not all(isinstance(run, kinds) for run in runs):
+        raise TypeError(f"{name} must be a run (a path or a Run) or a list of runs, not {side!r}")
     return [as_operand(_folder(run.path) if isinstance(run, Run) else run) for run in runs]
 
 

@@ -25,7 +25,7 @@ def library_path() -> Path:
     STAGE2_COLLECTOR names another library, as for `stage2-launch`.
 
     Raises:
-        InstallError: It is not there; the text lists the places.
+        InstallError: It is not installed; the text lists the places that were searched.
     """
     named = os.environ.get("STAGE2_COLLECTOR")
     path = Path(named or Path(__file__).with_name(LIBRARY)).absolute()
@@ -39,14 +39,14 @@ def launcher_path() -> Path:
     """Return the absolute path of the program `stage2-launch` that belongs to this package.
 
     Raises:
-        InstallError: It is not there; the text lists the places.
+        InstallError: It is not installed; the text lists the places that were searched.
     """
     places = list(dict.fromkeys(_launchers()))
     for path in places:
         if path.is_file() and os.access(path, os.X_OK):
             return path
     looked = ", ".join(str(path) for path in places)
-    raise InstallError(f"{LAUNCHER} is not there; looked for {looked} and on PATH: {_INSTALL}")
+    raise InstallError(f"{LAUNCHER} is neither on PATH nor in {looked}: {_INSTALL}")
 
 
 def _launchers() -> Iterator[Path]:

@@ -15,7 +15,7 @@ def launch(
     """Run `stage2-launch WORDS` to its end, and capture its output.
 
     Raises:
-        InstallError: It is not there.
+        InstallError: It is not installed.
         OSError: It cannot be started.
         subprocess.TimeoutExpired: It took more than `timeout_s` seconds.
 

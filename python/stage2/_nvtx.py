@@ -35,7 +35,9 @@ _INT64, _FLOAT64, _CHAR, _FIXED_ARRAY = 17, 44, 1, 16
 _STATIC = 1
 _TYPE, _ENTRIES, _NUM_ENTRIES, _STATIC_SIZE = 4, 16, 32, 64
 _EXTENDED_PAYLOAD, _ASCII_MESSAGE = -541261815, 1
-_MAX_FIELDS, _TEXT_BYTES, _MAX_BYTES = 16, 64, 280
+_TEXT_BYTES, _MAX_BYTES = 64, 280
+MAX_FIELDS = 16
+"""The most fields of a range."""
 _MAX_SCHEMAS = 256
 _INT64_MAX = 2**63 - 1
 
@@ -160,7 +162,7 @@ class NvtxClient:
             self._push(text)
             return
         kinds, values = [], bytearray()
-        for field, value in list(fields.items())[:_MAX_FIELDS]:
+        for field, value in list(fields.items())[:MAX_FIELDS]:
             kind, data = _encoded(value)
             if len(values) + len(data) > _MAX_BYTES:
                 break
@@ -183,7 +185,7 @@ class NvtxClient:
         `struct.error`.
         """
         text = _c_text(name)
-        fits = len(fields) <= min(_MAX_FIELDS, _MAX_BYTES // 8)
+        fits = len(fields) <= min(MAX_FIELDS, _MAX_BYTES // 8)
         if self._push_ex is not None and self._register is not None and fits:
             schema = self._schema(tuple((field, int) for field in fields))
             if schema:

@@ -20,12 +20,12 @@ from ._run import Run, RunError, load
 
 
 class Action(enum.Enum):
-    """The action during a step. The names are those of `torch.profiler.ProfilerAction`."""
+    """What happens in a step. The names are those of `torch.profiler.ProfilerAction`."""
 
     NONE = 0
     """Nothing is recorded."""
     WARMUP = 1
-    """What is recorded is thrown away: CUPTI starts, and meets each kernel for the first time."""
+    """The step is recorded and discarded, so that CUPTI has started and knows each kernel."""
     RECORD = 2
     """The step is recorded."""
     RECORD_AND_SAVE = 3
@@ -34,7 +34,7 @@ class Action(enum.Enum):
 
 @dataclass(frozen=True)
 class Schedule:
-    """Selects the steps to record: called with a step, it returns its action."""
+    """Selects the steps to record: a call with the number of a step returns its action."""
 
     wait: int
     warmup: int
@@ -63,14 +63,17 @@ def schedule(
     `active` steps as one window. It repeats this `repeat` times (0: until the end).
 
     Raises:
+        TypeError: A number is not an integer.
         ValueError: A number is negative, or `active` is 0.
 
     """
     numbers = Schedule(wait, warmup, active, repeat, skip_first)
     for name, number in asdict(numbers).items():
+        if not isinstance(number, int) or isinstance(number, bool):
+            raise TypeError(f"{name} must be an integer, not {number!r}")
         least = 1 if name == "active" else 0
         if number < least:
-            raise ValueError(f"schedule: {name} is {number}, and has to be {least} or more")
+            raise ValueError(f"{name} must be at least {least}, not {number}")
     return numbers
 
 
@@ -106,7 +109,7 @@ class Window(NamedTuple):
 
         Raises:
             RunError: The window has no trace file, or the reports could not be written.
-            InstallError: `stage2-launch` is not there.
+            InstallError: `stage2-launch` is not installed.
 
         """
         spools = [f"--spool={path.absolute()}" for path in self.files]
@@ -164,7 +167,7 @@ class profile:
 
     Without a schedule, the whole block is one window. The program must run dormant under the
     collector (`stage2-launch run --dormant -- python ...`), which makes a bundle of each window
-    when the program ends. Without a collector, this class prints one warning and does nothing.
+    when the program ends. Without a collector, this class prints one warning and has no effect.
 
     Between two phases, the program waits: once for CUPTI to start (seconds), and at the end of
     each window until its file is written (4 s at most). Steps within a phase cost nothing. A
@@ -181,7 +184,14 @@ class profile:
         """Take the schedule, and a function to call after each window that is kept.
 
         `schedule` may also come from `torch.profiler.schedule`.
+
+        Raises:
+            TypeError: One of them cannot be called.
+
         """
+        for name, value in (("schedule", schedule), ("on_trace_ready", on_trace_ready)):
+            if value is not None and not callable(value):
+                raise TypeError(f"{name} must be a function or None, not {value!r}")
         self._action = schedule or (lambda _step: Action.RECORD)
         self._on_trace_ready = on_trace_ready
         self._now = Action.NONE
@@ -202,7 +212,7 @@ class profile:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Stop. An exception goes on."""
+        """Stop. An exception propagates."""
         self.stop()
 
     def start(self) -> None:
@@ -210,8 +220,7 @@ class profile:
         self._is_running = True
         self.step_num = 0
         try:
-            if _control.status().get("phase") == "on":
-                raise ControlError(_ALREADY_ON)
+            _check_off()
         except ControlError as error:
             self._give_up(error)
             return
@@ -271,12 +280,6 @@ class profile:
         _warn(error)
 
 
-_ALREADY_ON = (
-    "a window is on already, which goes on: start the program with `stage2-launch run --dormant` "
-    "(STAGE2_START=off) to record parts of it"
-)
-
-
 _PHASES = {
     Action.NONE: "nothing",
     Action.WARMUP: "warm-up",
@@ -285,9 +288,29 @@ _PHASES = {
 }
 
 
+def _check_off() -> None:
+    """Check that nothing is recorded at the moment.
+
+    Raises:
+        ControlError: Something is, or there is no collector.
+
+    """
+    if _control.status().get("phase") != "on":
+        return
+    # `stage2-launch run --dormant` sets it.
+    if os.environ.get("STAGE2_START") == "off":
+        raise ControlError(
+            "a window is already open, because it was started twice, or from outside the program "
+            "(`stage2-launch ctl` or `top`); it stays open until `stop`"
+        )
+    raise ControlError(
+        "the whole program is being recorded: to record parts of it, start it with "
+        "`stage2-launch run --dormant -- python ...`"
+    )
+
+
 def _begin() -> None:
-    if _control.status().get("phase") == "on":
-        raise ControlError(_ALREADY_ON)
+    _check_off()
     _control.ask("start")
     # A window that cannot begin is over at once.
     answer = _control.await_phase("on", "dormant", "ended")

@@ -5,9 +5,12 @@ from __future__ import annotations
 import functools
 import inspect
 from types import TracebackType
-from typing import Any, Callable, TypeVar
+from typing import Any, Callable, TypeVar, Union
 
 from ._backend import Backend, find_backend
+from ._nvtx import MAX_FIELDS
+
+Field = Union[bool, int, float, str]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -28,17 +31,28 @@ class annotate:
     """A host range, as a context manager or a decorator.
 
     GPU work launched inside belongs to the range; the outermost range is a stage of the report.
-    `fields` are numbers, booleans or strings that the trace file keeps with each instance: at most
-    16 in 280 bytes, with at most 64 bytes per string. Only the stage2 collector keeps them; other
-    tools get the name. Without a tool, a range does nothing, in well below a microsecond.
+    The trace file keeps `fields` with each instance: at most 16 numbers, booleans and strings. It
+    keeps the first 64 bytes of a string, any other value as its `str`, and the fields that fit in
+    280 bytes. Only the stage2 collector keeps them; other tools get the name. Without a tool, a
+    range has no effect, and takes well below a microsecond.
 
     A range must end in the thread that opened it: do not `await` or `yield` inside.
     """
 
     __slots__ = ("_fields", "_name")
 
-    def __init__(self, name: str, **fields: Any) -> None:
-        """Take the name that instances share, and the fields that tell them apart."""
+    def __init__(self, name: str, **fields: Field) -> None:
+        """Take the name that instances share, and the fields that tell them apart.
+
+        Raises:
+            TypeError: The name is not a string.
+            ValueError: There are more than 16 fields.
+
+        """
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a range must be a string, not {name!r}")
+        if len(fields) > MAX_FIELDS:
+            raise ValueError(f"a range has at most {MAX_FIELDS} fields, not {len(fields)}")
         self._name = name
         self._fields = fields
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Mapping
 
 from ._layout import LayoutError, with_kernel_rows, with_timelines
-from ._tables import SOURCES, Table, TableError, lines_html, table_of, visible, wrapped
+from ._sources import SOURCES, table_of
+from ._tables import Table, TableError, lines_html, visible, wrapped
 
 SCHEMA = "stage2.report"
 SCHEMA_VERSIONS = (1, 2)
@@ -99,14 +100,30 @@ class Run:
 
     @property
     def stages(self) -> Table:
-        """One row for each stage.
+        """One row for each stage: those of the workload first, by their kernel time.
 
-        `gpu_busy_ns` is the part of `gpu_window_ns` in which any GPU work ran; `kernel_sum_ns` adds
-        up kernels that overlap. They are sums over all instances, and `warm.gpu_busy_ns` and the
-        other columns in `warm` over those that are not the first of their process (None: there is
-        no other). `host_warm_mean_ns` is the mean host time of these.
+        `p50_ns`, `p99_ns` (None: of fewer than 100 steps), `max_ns` and `mean_ns` are times of a
+        step, call or token, which `per` names, without the cold first call. `steps` is the number
+        of times. `floor_ns` is the least time that the GPU needs for it. `idle_percent` and the
+        columns in `window` are shares of the windows of warm calls.
+
+        `gpu_window_ns`, `gpu_busy_ns` (any GPU work ran) and `kernel_sum_ns` (kernels that overlap
+        count in full) are sums over all `instances`, the cold ones included, and those in `warm`
+        over the warm ones. Of a sampled run, the sums over all instances are estimates: what was
+        recorded, scaled by `instances` / `recorded_instances`. The columns that begin with
+        `recorded_` are not scaled.
         """
         return self.table("stages")
+
+    @property
+    def recommendations(self) -> Table:
+        """One row for each recommendation, in the order of the report.
+
+        `saves_ns` of the mean step, call or token (`mean_ns`, `per`) is the gain at best, and
+        `saves_error_ns` its standard error where it is an estimate. None: the gain is not known,
+        only the part of all time that is concerned (`concerns_percent`). Gains can overlap.
+        """
+        return self.table("recommendations")
 
     @property
     def kernels(self) -> Table:
@@ -115,7 +132,8 @@ class Run:
         `total_ns` is the sum of `calls` GPU times (None: none of them is known). Overlapping
         kernels count in full, so a sum is not a wall time. `launch.grid` and `launch.block` are
         tuples (x, y, z). `mangled` is the symbol, `short` a readable name. Columns that begin with
-        `counters.` come from ncu or from samples; `sources.counters` names the source.
+        `counters.` come from ncu or from samples; `sources.counters` names the source. In a sampled
+        run, `calls` and `total_ns` are scaled to all instances, and `recorded_calls` is not.
         """
         return self.table("kernels")
 
@@ -132,7 +150,8 @@ class Run:
         """One row for each stage and rank.
 
         `waiting_ns` is the time in its collectives before the last rank arrived, and `transfer_ns`
-        the time from then on. `communication_ns` adds up all communication kernels.
+        the time from then on. `communication_ns` adds up all communication kernels. In a sampled
+        run, all sums are scaled to all instances.
         """
         return self.table("ranks")
 
@@ -202,6 +221,19 @@ class Run:
         """
         return self.table("requests")
 
+    @property
+    def coverage(self) -> Table:
+        """What was recorded and what is missing, one row for each trace file.
+
+        `metrics["coverage"]["verdict"]` has all of it in one line.
+        """
+        return self.table("coverage")
+
+    @property
+    def findings(self) -> Table:
+        """What to know before the numbers are used, with the remedy; `severity` orders them."""
+        return self.table("findings")
+
     def table(self, name: str) -> Table:
         """Return a table by its name, and cache it; `tables` lists the names.
 
@@ -248,9 +280,13 @@ def load(run: str | os.PathLike[str] = _LATEST) -> Run:
     """Load a run: its folder, its `metrics.json`, or `latest` for `tmp/stage2/latest`.
 
     Raises:
-        RunError: There is none, or it is not a report that this version can read.
+        RunError: There is no run, or its report is one that this version cannot read.
+        TypeError: `run` is not a path.
 
     """
+    if not isinstance(run, (str, os.PathLike)):
+        what = "a Run, which is loaded already" if isinstance(run, Run) else repr(run)
+        raise TypeError(f"run must be a path (str or os.PathLike), not {what}")
     path = Path(run)
     if str(run).startswith("baseline:"):
         saved = f"tmp/stage2/baselines/{str(run).partition(':')[2]}"

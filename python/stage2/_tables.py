@@ -2,28 +2,58 @@
 
 from __future__ import annotations
 
+import difflib
+import functools
+import json
 import shutil
 import textwrap
 from html import escape
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Sequence
+from pathlib import Path
+from typing import (
+    Any,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    Sequence,
+    SupportsIndex,
+    Union,
+    overload,
+)
 
 _SHOWN_ROWS = 20
 _SHOWN_COLUMNS = 12
 _SHOWN_TEXT = 60
+_NAMED_COLUMNS = 3
 _INT64_MAX = 2**63 - 1
 _LEAST_WIDTH = 40
+_NUMBERS = ("pid", "_id", "line", "_index", "rank")
+"""The ends of the names of numbers that are not amounts."""
 _MAX_LEVELS = 8
 """Levels of lists and objects in a row; reports have four. Polars takes minutes for hundreds."""
 
-Metrics = Mapping[str, Any]
+Type = Union[str, List[Any], Dict[str, Any]]
+"""`int`, `float`, `str`, `bool`, `any`, `[inner]` or `{name: inner}`."""
 
 
 class TableError(ValueError):
     """The part of a report that should be a table has an unexpected form."""
 
 
+@functools.lru_cache(maxsize=None)
+def _declared() -> dict[str, dict[str, list[Any]]]:
+    """Return the columns of all tables: for each its type, and what it is."""
+    path = Path(__file__).with_name("_columns.json")
+    tables: dict[str, dict[str, list[Any]]] = json.loads(path.read_text(encoding="utf-8"))
+    return tables
+
+
 class Table(List[Dict[str, Any]]):
     """Rows of a report, as a list of dictionaries that all have the same keys.
+
+    `table[0]` is a row, `table[:3]` a table, and `table["stage"]` the list of a column's values.
+    A table has the same columns, with the same types, in every run.
 
     Units end the names of the columns: `_ns` (integer nanoseconds), `_percent`, `_bytes`, `_j`,
     `_w`, `_mhz`, `_per_s`. None means "not known", never 0. A dot separates the levels of the
@@ -35,8 +65,9 @@ class Table(List[Dict[str, Any]]):
         self, name: str, rows: Sequence[Mapping[str, Any]] = (), absent: str | None = None
     ) -> None:
         """Take rows in the form of the report."""
-        flat = [dict(_cells(row, "")) for row in rows]
-        names = dict.fromkeys(name for row in flat for name in row)
+        declared = _declared().get(name, {})
+        flat = [dict(_cells(row, "", declared)) for row in rows]
+        names = dict.fromkeys([*declared, *(name for row in flat for name in row)])
         # Where some rows have an object and others null, the object's own columns say it all.
         objects = {name[:end] for name in names for end in _dots(name)}
         known = [
@@ -49,18 +80,68 @@ class Table(List[Dict[str, Any]]):
         super().__init__({name: row.get(name) for name in columns} for row in flat)
         self.name = name
         """Its name in `Run.table`."""
-        self.columns = columns if flat else _FIRST.get(name, "").split()
-        """The names of the columns. Without rows, only the most important ones."""
+        self.columns = columns
+        """The names of the columns, the most important first."""
         self.absent = absent
         """Why there are no rows, and what to do to get some; None where there are rows."""
+
+    @property
+    def descriptions(self) -> dict[str, str]:
+        """What each column is, by its name."""
+        declared = _declared().get(self.name, {})
+        return {name: declared[name][1] if name in declared else "" for name in self.columns}
+
+    def head(self, n: int = 5) -> Table:
+        """Return the first `n` rows as a table."""
+        return self[: max(n, 0)]
+
+    @overload
+    def __getitem__(self, key: SupportsIndex) -> dict[str, Any]: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> Table: ...
+
+    @overload
+    def __getitem__(self, key: str) -> list[Any]: ...
+
+    def __getitem__(self, key: SupportsIndex | slice | str) -> Any:
+        """Return a row by its number, a table of some rows by a slice, or a column by its name.
+
+        Raises:
+            KeyError: There is no such column.
+            IndexError: There is no such row.
+
+        """
+        if isinstance(key, str):
+            if key not in self.columns:
+                raise KeyError(self._no_column(key))
+            return [row[key] for row in self]
+        if not isinstance(key, slice):
+            return super().__getitem__(key)
+        part = Table(self.name, (), self.absent)
+        part.extend(super().__getitem__(key))
+        part.columns = self.columns
+        return part
+
+    def _no_column(self, name: str) -> str:
+        # Most often, the level or the unit is missing.
+        holds = [column for column in self.columns if name in column]
+        like = [*holds, *difflib.get_close_matches(name, self.columns)][:_NAMED_COLUMNS]
+        which = f"; did you mean {' or '.join(like)}?" if like else "; `columns` names all"
+        return f"the table {self.name!r} has no column {name!r}{which}"
 
     def __repr__(self) -> str:
         """Show the first rows and the most important columns as text."""
         if not self or not self._shown():
             return self._size()
-        columns = [[_heading(name), *self._texts(name)] for name in self._shown()]
-        lines = zip(*([text.ljust(max(map(len, column))) for text in column] for column in columns))
-        return "\n".join([*("  ".join(line).rstrip() for line in lines), self._size()])
+        columns = []
+        for name in self._shown():
+            texts = [_heading(name), *self._texts(name)]
+            width = max(map(len, texts))
+            is_text = self._is_text(name)
+            columns.append([text.ljust(width) if is_text else text.rjust(width) for text in texts])
+        lines = ("  ".join(line).rstrip() for line in zip(*columns))
+        return "\n".join([*lines, self._size()])
 
     def _repr_html_(self) -> str:
         """Show the first rows and the most important columns in a notebook."""
@@ -68,8 +149,8 @@ class Table(List[Dict[str, Any]]):
             return f"<p>{escape(self._size())}</p>"
         columns = []
         for name in self._shown():
-            is_text = any(isinstance(row[name], str) for row in self[:_SHOWN_ROWS])
-            style = " style='text-align:left'" if is_text else ""
+            side = "left" if self._is_text(name) else "right"
+            style = f" style='text-align:{side};padding:2px 8px'"
             cells = [f"<td{style}>{escape(text)}</td>" for text in self._texts(name)]
             columns.append([f"<th{style}>{escape(_heading(name))}</th>", *cells])
         head, *body = (f"<tr>{''.join(line)}</tr>" for line in zip(*columns))
@@ -78,11 +159,15 @@ class Table(List[Dict[str, Any]]):
             f"<p>{escape(self._size())}</p>"
         )
 
+    def _is_text(self, name: str) -> bool:
+        return any(isinstance(row[name], (str, tuple)) for row in self[:_SHOWN_ROWS])
+
     def to_pandas(self) -> Any:
         """Return a `pandas.DataFrame` of shape (rows, columns), with the columns of `columns`.
 
-        Columns with missing integers have the type `Int64`, so times stay exact. A tuple is one
-        object in a cell.
+        The types are `Int64`, `float64`, `boolean` and that of text, whatever the table holds, so
+        times stay exact and frames of several runs can be concatenated. A tuple is one object in a
+        cell.
 
         Raises:
             ImportError: pandas is not installed.
@@ -92,9 +177,18 @@ class Table(List[Dict[str, Any]]):
             import pandas
         except ImportError as error:
             raise _not_installed("pandas") from error
+        types = {"int": "Int64", "float": "float64", "bool": "boolean"}
+        text = pandas.Series([""]).dtype
+
+        def dtype(name: str, values: list[Any]) -> Any:
+            kind = self._type(name, values)
+            if kind is None:
+                return _pandas_type(values)
+            return text if kind == "str" else types.get(kind if isinstance(kind, str) else "")
+
         return pandas.DataFrame(
             {
-                name: pandas.Series(values, dtype=_pandas_type(values))
+                name: pandas.Series(values, dtype=dtype(name, values) or "object")
                 for name, values in self._by_column()
             }
         )
@@ -102,7 +196,9 @@ class Table(List[Dict[str, Any]]):
     def to_polars(self) -> Any:
         """Return a `polars.DataFrame` of shape (rows, columns), with the columns of `columns`.
 
-        A tuple of numbers or strings is a polars list.
+        The types are the same whatever the table holds, so `polars.concat` takes frames of several
+        runs. A tuple is a polars list, and an object in it a struct. A value that may have several
+        types is JSON text.
 
         Raises:
             ImportError: polars is not installed.
@@ -112,12 +208,32 @@ class Table(List[Dict[str, Any]]):
             import polars
         except ImportError as error:
             raise _not_installed("polars") from error
-        return polars.DataFrame(
-            {
-                name: polars.Series(name, [_as_list(value) for value in values], strict=False)
-                for name, values in self._by_column()
-            }
-        )
+
+        def dtype(kind: Type) -> Any:
+            if isinstance(kind, list):
+                return polars.List(dtype(kind[0]))
+            if isinstance(kind, dict):
+                return polars.Struct({name: dtype(inner) for name, inner in kind.items()})
+            types = {"int": polars.Int64, "float": polars.Float64, "bool": polars.Boolean}
+            return types.get(kind, polars.String)
+
+        def series(name: str, values: list[Any]) -> Any:
+            kind = self._type(name, values)
+            if kind is None:
+                values = [_as_list(value) for value in values]
+                return polars.Series(name, values, strict=False)
+            values = [_of_type(value, kind) for value in values]
+            return polars.Series(name, values, dtype=dtype(kind), strict=False)
+
+        return polars.DataFrame({name: series(name, values) for name, values in self._by_column()})
+
+    def _type(self, name: str, values: list[Any]) -> Type | None:
+        """Return the type of a column; None if it is not declared, or a value has another one."""
+        declared = _declared().get(self.name, {}).get(name)
+        if declared is None or not all(_fits(value, declared[0]) for value in values):
+            return None
+        kind: Type = declared[0]
+        return kind
 
     def _by_column(self) -> Iterator[tuple[str, list[Any]]]:
         for name in self.columns:
@@ -128,17 +244,19 @@ class Table(List[Dict[str, Any]]):
         if not self:
             return f"{self.name}: no rows" + (f": {self.absent}" if self.absent else "")
         shown = min(len(self), _SHOWN_ROWS)
-        of_rows = f"{shown} of {len(self)} rows" if shown < len(self) else f"{len(self)} rows"
+        rows = f"{len(self)} row{'' if len(self) == 1 else 's'}"
+        of_rows = f"{shown} of {rows}" if shown < len(self) else rows
         cut = any(name.endswith("_ns") for name in self._shown())
         note = "; the headings leave out `_ns`" if cut else ""
         return f"{self.name}: {of_rows}, {len(self.columns)} columns{note}"
 
     def _shown(self) -> list[str]:
         """Return the names of the columns to show."""
-        first = [name for name in _FIRST.get(self.name, "").split() if name in self.columns]
         rows = self[:_SHOWN_ROWS]
+        first = [name for name in _FIRST.get(self.name, "").split() if name in self.columns]
+        known = [name for name in first if any(row[name] is not None for row in rows)]
         others = (name for name in self.columns if any(_is_plain(row[name]) for row in rows))
-        return (first or list(others))[:_SHOWN_COLUMNS]
+        return (known or list(others))[:_SHOWN_COLUMNS]
 
     def _texts(self, name: str) -> list[str]:
         """Return the texts to show for a column."""
@@ -152,8 +270,11 @@ _FIRST: dict[str, str] = {
     "stage_kernel_sum_percent short",
     "copies": "stage direction calls bytes total_ns mean_ns path device",
     "fills": "stage calls bytes total_ns mean_ns path device",
-    "stages": "stage instances gpu_window_ns gpu_busy_ns kernels warm.instances host_warm_mean_ns "
-    "warm.gpu_window_ns warm.gpu_busy_ns",
+    "stages": "stage per p50_ns p99_ns max_ns mean_ns tokens_per_s steps floor_ns mean_over_floor "
+    "idle_percent instances host_first_ns gpu_window_ns gpu_busy_ns gpu_idle_ns kernels "
+    "kernel_sum_ns recorded_instances",
+    "recommendations": "text stage faster saves_ns saves_error_ns mean_ns per tokens_per_s_factor "
+    "concerns_percent why",
     "operators": "op_name calls nested_calls gpu_inclusive_ns gpu_exclusive_ns host_total_ns "
     "host_self_ns host_mean_ns kernels_inclusive",
     "ranks": "stage who warm_idle.instances warm_idle.ns warm_waiting_ns warm_transfer_ns "
@@ -166,174 +287,29 @@ _FIRST: dict[str, str] = {
     "bus_gb_per_s",
     "host_causes": "stage kind frame.function frame.file frame.line called percent error_percent "
     "samples",
+    "coverage": "file pid ending counts.kernels counts.attributed counts.outside_ranges "
+    "counts.unattributed counts.dropped_by_cupti counts.range_events_lost end_reason gpu_off",
+    "findings": "severity what why remedy subject id",
     "metrics": "stage metric unit before after change change_percent word",
     "work": "stage per kind class before.name before.ns after.name after.ns change_ns verdict",
 }
 """The columns that are shown of a table with many; `columns` names all."""
 
 
-class _Source(NamedTuple):
-    """The place of a table's rows in the report."""
-
-    path: Sequence[str]
-    """Keys from the outside in."""
-    inner: str | None = None
-    """The list in each of them that holds the rows, if these are not the rows themselves."""
-    keep: Sequence[str] = ()
-    """Keys of the outer row that each inner one gets."""
-
-
-SOURCES: dict[str, _Source] = {
-    "stages": _Source(["stages"]),
-    "kernels": _Source(["kernels"]),
-    "stage_kernels": _Source(["stage_kernels"]),
-    "operators": _Source(["operators", "rows"]),
-    "stage_operators": _Source(["operators", "stages"]),
-    "ranks": _Source(["ranks", "stages"]),
-    "late_ranks": _Source(["ranks", "late"]),
-    "collectives": _Source(["ranks", "collectives"]),
-    "steps": _Source(["step_series"], "buckets", ["stage", "path", "file"]),
-    "timelines": _Source(["step_timelines"]),
-    "host_causes": _Source(["host", "stages"], "causes", ["stage", "idle_ns"]),
-    "engine_steps": _Source(["engine", "kinds"]),
-    "engine_batches": _Source(["engine", "kinds"], "rows", ["stage"]),
-    "requests": _Source(["engine", "requests", "slowest"]),
-    "paths": _Source(["paths"]),
-    "layers": _Source(["layers"]),
-    "copies": _Source(["copies"]),
-    "fills": _Source(["fills"]),
-    "graph_launches": _Source(["graph_launches"]),
-    "energy": _Source(["energy"]),
-    "utilisation": _Source(["utilisation", "stages"]),
-    "devices": _Source(["devices"]),
-    "processes": _Source(["processes"]),
-    "takeaways": _Source(["takeaways"]),
-    "findings": _Source(["findings"]),
-}
-
-_ABSENT = {
-    "host": "the host was not sampled; run with profiling.collector.host=on",
-    "engine": "no engine marked its steps in this run",
-    "operators": "no ranges of operators were recorded; run with --annotate torch-ops",
-    "ranks": "fewer than two ranks were recorded",
-    "energy": "the run has no readings of NVML",
-    "layers": "the run has no parts of the model",
-    "step_timelines": "timelines.json, which holds them, is not next to metrics.json, or has none",
-}
-
-
-def table_of(metrics: Metrics, name: str) -> Table:
-    """Return a table of a report.
-
-    Raises:
-        KeyError: There is no table of this name.
-        TableError: Its part of the report has an unexpected form.
-
-    """
-    source = SOURCES[name]
-    value: Any = metrics
-    for key in source.path:
-        value = value.get(key) if isinstance(value, dict) else None
-    rows = _rows(value, ".".join(source.path))
-    if source.inner is not None:
-        rows = [
-            {**{key: row.get(key) for key in source.keep}, **inner}
-            for row in rows
-            for inner in _rows(row.get(source.inner), source.inner)
-        ]
-    change = _CHANGES.get(name)
-    if change is not None:
-        rows = change(rows, metrics)
-    return Table(name, rows, None if rows else _absent(metrics, source.path[0]))
-
-
-def _absent(metrics: Metrics, key: str) -> str | None:
-    """Return why a part of the report is empty, in the words of the report if it has any."""
-    part = metrics.get(key)
-    said = part.get("absent") if isinstance(part, dict) else None
-    if isinstance(said, dict):
-        texts = [said.get("reason"), said.get("remedy")]
-        return "; ".join(text for text in texts if isinstance(text, str) and text) or None
-    return _ABSENT.get(key)
-
-
-def _rows(value: Any, where: str) -> list[dict[str, Any]]:
-    if value is None:
-        return []
-    if isinstance(value, list) and all(isinstance(row, dict) for row in value):
-        return value
-    raise TableError(f"`{where}` is not a list of objects")
-
-
-def _with_names(rows: list[dict[str, Any]], metrics: Metrics) -> list[dict[str, Any]]:
-    """Add the short name of each kernel and its symbol."""
-    names = _rows(metrics.get("kernel_names"), "kernel_names")
-
-    def of(row: dict[str, Any]) -> dict[str, Any]:
-        name = _at(names, row.get("name_index")) or {}
-        return {"short": name.get("short"), "mangled": name.get("mangled"), **row}
-
-    return [of(row) for row in rows]
-
-
-def _timelines(rows: list[dict[str, Any]], _metrics: Metrics) -> list[dict[str, Any]]:
-    """Make one row for each range, piece of GPU work and gap of the median steps."""
-    return [
-        {
-            "stage": timeline.get("stage"),
-            "file": timeline.get("file"),
-            "step": _number(timeline.get("step")),
-            **event,
-        }
-        for timeline in rows
-        for event in _events(timeline)
-    ]
-
-
-def _number(step: Any) -> Any:
-    return step.get("number") if isinstance(step, dict) else None
-
-
-def _events(timeline: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    names = timeline.get("names") or []
-
-    def event(kind: str, lane: Any, row: dict[str, Any]) -> dict[str, Any]:
-        columns = ("class", "depth", "start_ns", "length_ns", "launch")
-        kept = {key: row.get(key) for key in columns}
-        return {"kind": kind, "lane": lane, "name": _at(names, row.get("name")), **kept}
-
-    for row in _rows(timeline.get("ranges"), "step_timelines.ranges"):
-        yield event("range", "host", row)
-    for lane in _rows(timeline.get("lanes"), "step_timelines.lanes"):
-        for row in _rows(lane.get("work"), "step_timelines.lanes.work"):
-            yield event("work", lane.get("label"), row)
-    for row in _rows(timeline.get("gaps"), "step_timelines.gaps"):
-        yield event("gap", None, row)
-
-
-_CHANGES: dict[str, Callable[[list[dict[str, Any]], Metrics], list[dict[str, Any]]]] = {
-    "kernels": _with_names,
-    "stage_kernels": _with_names,
-    "timelines": _timelines,
-}
-
-
-def _at(values: Any, index: Any) -> Any:
-    """Return the value at an index from the report; None if the index is out of range."""
-    is_index = isinstance(index, int) and isinstance(values, list)
-    return values[index] if is_index and 0 <= index < len(values) else None
-
-
-def _cells(row: Mapping[str, Any], prefix: str, levels: int = 1) -> Iterator[tuple[str, Any]]:
+def _cells(
+    row: Mapping[str, Any], prefix: str, whole: Mapping[str, Any], levels: int = 1
+) -> Iterator[tuple[str, Any]]:
+    """Give the columns of a row. Objects become columns, but those of a name in `whole`."""
     if levels > _MAX_LEVELS:
         raise TableError(f"a row has more than {_MAX_LEVELS} levels")
     for name, value in row.items():
+        column = prefix + name
         if isinstance(value, dict) and value.keys() in ({"known"}, {"absent"}):
-            yield prefix + name, _as_tuple(value.get("known"), levels)
-        elif isinstance(value, dict) and value:
-            yield from _cells(value, f"{prefix}{name}.", levels + 1)
+            value = value.get("known")
+        if isinstance(value, dict) and value and column not in whole:
+            yield from _cells(value, f"{column}.", whole, levels + 1)
         else:
-            yield prefix + name, _as_tuple(value, levels)
+            yield column, _as_tuple(value, levels)
 
 
 def _dots(name: str) -> Iterator[int]:
@@ -348,6 +324,36 @@ def _as_tuple(value: Any, levels: int) -> Any:
     if isinstance(value, dict):
         return {name: _as_tuple(inner, levels + 1) for name, inner in value.items()}
     return tuple(_as_tuple(inner, levels + 1) for inner in value)
+
+
+def _fits(value: Any, kind: Type) -> bool:
+    """Tell whether a value is None or of a declared type."""
+    if value is None or kind == "any":
+        return True
+    if isinstance(kind, list):
+        return isinstance(value, tuple) and all(_fits(inner, kind[0]) for inner in value)
+    if isinstance(kind, dict):
+        return isinstance(value, dict) and all(
+            _fits(value.get(name), inner) for name, inner in kind.items()
+        )
+    if kind == "int":
+        return _is_int(value) and abs(value) <= _INT64_MAX
+    if kind == "float":
+        return isinstance(value, float) or (_is_int(value) and abs(value) <= _INT64_MAX)
+    return isinstance(value, bool if kind == "bool" else str)
+
+
+def _of_type(value: Any, kind: Type) -> Any:
+    """Return a value that fits in the form that polars takes."""
+    if value is None:
+        return None
+    if isinstance(kind, list):
+        return [_of_type(inner, kind[0]) for inner in value]
+    if isinstance(kind, dict):
+        return {name: _of_type(value.get(name), inner) for name, inner in kind.items()}
+    if kind == "any":
+        return value if isinstance(value, str) else json.dumps(value)
+    return float(value) if kind == "float" else value
 
 
 def _as_list(value: Any) -> Any:
@@ -392,7 +398,7 @@ def _text(column: str, value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,.2f}" if value == 0 or 1 <= abs(value) < 1e6 else f"{value:.3g}"
     if _is_int(value):
-        return f"{value:,}"
+        return str(value) if column.endswith(_NUMBERS) else f"{value:,}"
     text = visible(value)
     return text if len(text) <= _SHOWN_TEXT else text[: _SHOWN_TEXT - 3] + "..."
 

@@ -16,7 +16,7 @@ from typing import Protocol, Sequence
 
 import pytest
 
-from ._diff import FAILED, DiffError, compare
+from ._diff import FAILED, DiffError, as_conditions, compare
 from ._install import InstallError
 from ._launch import as_operand
 
@@ -58,8 +58,7 @@ def stage2_gate(pytestconfig: pytest.Config) -> Gate:
         fail_if: Sequence[str] = (),
         timeout_s: float = 600,
     ) -> str:
-        conditions = [fail_if] if isinstance(fail_if, str) else list(fail_if)
-        return _compare(run, baseline, [*conditions, *of_session], timeout_s)
+        return _compare(run, baseline, [*as_conditions(fail_if), *of_session], timeout_s)
 
     return gate
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -78,7 +79,7 @@ def test_parts_without_samples_of_the_host_are_gaps_and_other_idle_time() -> Non
         "decode, per token: -9.19 ms idle: launch gaps; -0.87 ms idle: other; +41.0 us gemm"
     )
     comparison["stages"] = [other]
-    assert stage2.Diff(comparison).lines["changed"] == "no part of a step beyond noise"
+    assert stage2.Diff(comparison).lines["changed"] == "no part of a step changed beyond noise"
 
 
 @needs_launcher
@@ -109,6 +110,26 @@ def test_what_cannot_be_compared_is_said(tmp_path: Path) -> None:
     assert "--help" not in str(caught.value)
     with pytest.raises(stage2.DiffError, match=r"^after has no runs"):
         stage2.diff(run, [])
+
+
+def test_arguments_of_another_type_are_named() -> None:
+    wrong: Any
+    for wrong in (3, None, [None], {"a"}):
+        with pytest.raises(TypeError, match=r"^before must be a run"):
+            stage2.diff(wrong, "b")
+    for wrong in (5, None, [5]):
+        with pytest.raises(TypeError, match=r"^fail_if must be a condition"):
+            stage2.diff("a", "b", fail_if=wrong)
+
+
+@needs_launcher
+def test_what_does_not_compare_has_no_verdict() -> None:
+    change = stage2.diff(SAMPLES / "vllm_sorting", SAMPLES / "vllm_server")
+    words = {row["word"] for row in change.metrics if row["stage"] == "prefill"}
+    assert "not comparable" in words
+    for row in change.metrics:
+        assert row["word"] != "not comparable" or row["verdict"] == "none", row
+    assert {row["verdict"] for row in change.work if row["stage"] == "prefill"} <= {"none"}
 
 
 @pytest.mark.parametrize(

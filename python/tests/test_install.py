@@ -34,7 +34,9 @@ def test_what_cannot_work_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(stage2.InstallError, match="cannot hold the path"):
         stage2.env()
     monkeypatch.setattr(_install, "_launchers", lambda: iter([tmp_path / "stage2-launch"]))
-    with pytest.raises(stage2.InstallError, match=r"looked for .*stage2-launch.*pip install"):
+    with pytest.raises(
+        stage2.InstallError, match=r"neither on PATH nor in .*stage2-launch.*pip install"
+    ):
         stage2.launcher_path()
 
 

@@ -63,10 +63,20 @@ def test_a_schedule_is_that_of_torch() -> None:
     assert letters == "NE" * 2 + "WPWPRDRE" + "NE" + "WPWPRDRE" + "NE" * 3
     forever = stage2.schedule(wait=0, warmup=0, active=1)
     assert {forever(step) for step in (0, 1, 10**9)} == {Action.RECORD_AND_SAVE}
-    with pytest.raises(ValueError, match="active is 0"):
+    with pytest.raises(ValueError, match="active must be at least 1, not 0"):
         stage2.schedule(wait=1, warmup=0, active=0)
-    with pytest.raises(ValueError, match="wait is -1"):
+    with pytest.raises(ValueError, match="wait must be at least 0, not -1"):
         stage2.schedule(wait=-1, warmup=0, active=1)
+    for wrong in (1.5, True, "1", None):
+        with pytest.raises(TypeError, match="wait must be an integer, not "):
+            stage2.schedule(wait=wrong, warmup=0, active=1)  # type: ignore[arg-type]
+
+
+def test_a_schedule_and_a_callback_are_functions() -> None:
+    with pytest.raises(TypeError, match="schedule must be a function or None, not 3"):
+        stage2.profile(schedule=3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="on_trace_ready must be a function or None, not 'x'"):
+        stage2.profile(on_trace_ready="x")  # type: ignore[arg-type]
 
 
 def test_without_a_collector_one_warning_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,6 +178,22 @@ tell([one, stage2.stop()])
     done, files = run_guest(tmp_path, code)
     assert (done.stdout, done.stderr) == ("1:7:0 2:5:0\n", "")
     assert files == ["w1.s2t", "w2.s2t"]
+
+
+@needs_collector
+def test_a_window_that_is_started_twice_stays_open(tmp_path: Path) -> None:
+    code = """
+initialise()
+assert stage2.start()
+assert not stage2.start()
+with stage2.profile() as prof:
+    work(7)
+tell([*prof.windows, stage2.stop()])
+"""
+    done, files = run_guest(tmp_path, code)
+    assert (done.stdout, files) == ("1:7:0\n", ["w1.s2t"])
+    assert done.stderr.count("a window is already open, because it was started twice") == 1
+    assert "--dormant" not in done.stderr
 
 
 @needs_collector

@@ -31,7 +31,7 @@ for _ in range(3):
         layer()
     except KeyError:
         pass
-many = {f"f{i}": i for i in range(40)}
+many = {f"f{i}": i for i in range(16)}
 with stage2.annotate("many", **many):
     pass
 thread = threading.Thread(target=stage2.annotate("thread")(print))
@@ -60,6 +60,13 @@ def test_functions_that_suspend_themselves_are_refused() -> None:
     for function in (coroutine, generator):
         with pytest.raises(TypeError, match=r"put `with stage2\.annotate"):
             stage2.annotate("x")(function)
+
+
+def test_a_range_takes_a_name_and_at_most_16_fields() -> None:
+    with pytest.raises(TypeError, match="the name of a range must be a string, not 3"):
+        stage2.annotate(3)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="at most 16 fields, not 17"):
+        stage2.annotate("x", **{f"f{i}": i for i in range(17)})
 
 
 def test_exceptions_and_results_pass_through_a_decorator() -> None:

@@ -101,7 +101,7 @@ def test_a_table_without_rows_says_why() -> None:
 def test_a_run_shows_its_answer_and_what_is_missing(tmp_path: Path) -> None:
     run = stage2.load(SAMPLES / "vllm_two_gpus")
     html = run._repr_html_()
-    assert "is bound by the host" in html and "host_warm_mean" in html
+    assert "is bound by the host" in html and "mean_over_floor" in html
     metrics = copy.deepcopy(run.metrics)
     metrics["coverage"]["verdict"] = {"status": "partial", "text": "PARTIAL: 3 are lost"}
     metrics["simulated"] = True
@@ -180,6 +180,13 @@ def test_absent_tables_and_files_say_so(tmp_path: Path) -> None:
         run.to_pandas("kernel")
 
 
+def test_what_is_no_path_is_named() -> None:
+    run = stage2.load(GOLDEN)
+    for wrong, said in ((None, "not None"), (3, "not 3"), (run, "not a Run, which is loaded")):
+        with pytest.raises(TypeError, match=f"run must be a path .*, {said}"):
+            stage2.load(wrong)  # type: ignore[arg-type]
+
+
 WRONG: list[dict[str, object]] = [
     {"kernels": 7},
     {"kernels": ["text"]},
@@ -203,7 +210,7 @@ def test_a_report_with_something_else_in_it_is_no_crash(
     tmp_path: Path, parts: dict[str, object]
 ) -> None:
     run = saved(tmp_path, report(**parts))
-    for name in stage2._tables.SOURCES:
+    for name in stage2._sources.SOURCES:
         try:
             table = run.table(name)
         except stage2.RunError as error:
