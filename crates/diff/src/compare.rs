@@ -123,7 +123,8 @@ pub fn compare(
         let metrics = metrics.filter(|(_, of_other_steps)| is_other || *of_other_steps);
         metrics.for_each(|(metric, _)| metric.better = Better::Neither);
     }
-    let is_other_work = comparison.stages.iter().any(StageChange::has_other_steps);
+    let is_other_work =
+        comparison.stages.iter().any(|stage| stage.other_calls || stage.has_other_steps());
     let of_run = comparison.run.iter_mut().filter(|_| is_unlike || is_other_work);
     of_run.for_each(|metric| metric.better = Better::Neither);
     for stage in &mut comparison.stages {
@@ -241,6 +242,13 @@ fn stage(name: &str, sides: &[Vec<Gathering<'_>>; 2]) -> (usize, StageChange) {
         metrics,
         host_absent: None,
         host_ahead: all.iter().any(|view| view.host_ahead),
+        other_calls: {
+            let units = all.iter().filter_map(|view| basis.units(view, is_warm));
+            let mut per_call = units.map(|units| units.per_instance);
+            let first = per_call.next();
+            !matches!(basis.per, Per::Run | Per::Instance)
+                && per_call.any(|of_call| Some(of_call) != first)
+        },
         host: Vec::new(),
         work,
         work_total,

@@ -277,6 +277,9 @@ pub struct StageChange {
     /// time has launch gaps as a part.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub host_ahead: bool,
+    /// A call holds another number of tokens or steps on each side, so that the time of a whole call does not compare.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub other_calls: bool,
     /// GPU work in it, the largest change first. Its changes add up to that of `work_total`.
     pub work: Vec<WorkChange>,
     /// Sum of the durations of all GPU work of the stage.
@@ -351,9 +354,10 @@ impl StageChange {
         self.per == Per::Token && !percent("step_ms").zip(percent("token_ms")).is_some_and(is_like)
     }
 
-    /// Whether it is the time of a whole step, which does other work on each side.
+    /// Whether it is the time of a whole step or call, which does other work on each side.
     pub fn is_of_other_steps(&self, metric: &MetricChange) -> bool {
-        OF_A_STEP.contains(&metric.metric.as_str()) && self.has_other_steps()
+        let is_of_call = self.other_calls && metric.metric == OF_A_CALL;
+        is_of_call || OF_A_STEP.contains(&metric.metric.as_str()) && self.has_other_steps()
     }
 
     /// Whether a side is busy for longer than its GPU work takes: then the two are not of the same calls, because the busy
@@ -395,8 +399,9 @@ impl OwnTime {
     }
 }
 
-/// Times of a whole step.
-const OF_A_STEP: [&str; 4] = ["step_ms", "step_mean_ms", "step_p99_ms", "host_ms"];
+/// Times of a whole step, and of a whole call.
+const OF_A_STEP: [&str; 4] = ["step_ms", "step_mean_ms", "step_p99_ms", OF_A_CALL];
+const OF_A_CALL: &str = "host_ms";
 /// Times of the median and the mean step.
 const STEP_TIMES: [&str; 3] = ["step_ms", "step_mean_ms", "token_ms"];
 

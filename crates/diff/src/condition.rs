@@ -313,6 +313,9 @@ fn shown(text: &str) -> String {
     shorten(&visible(text.as_bytes()), TEXT_LIMIT)
 }
 
+/// Why the time of a whole step or call does not compare.
+const OTHER_NUMBER: &str = "a step or call contains another number of tokens on each side";
+
 /// What becomes of a condition. `strict`: noise is not an excuse.
 pub(crate) fn evaluate(condition: &Condition, of: &Comparison, strict: bool) -> ConditionResult {
     let is_of = |change: &&StageChange| Some(&change.stage) == condition.stage.as_ref();
@@ -325,6 +328,10 @@ pub(crate) fn evaluate(condition: &Condition, of: &Comparison, strict: bool) -> 
     let is_compared = |_: &&StageChange| outcome != Outcome::NotEvaluated;
     if let Some(why) = stage.filter(is_compared).and_then(|stage| stage.other_work.as_ref()) {
         text.push_str(&format!("; hardly comparable: {why}"));
+    } else if let Some(stage) = stage.filter(is_compared)
+        && stage.metric(&condition.metric).is_some_and(|metric| stage.is_of_other_steps(metric))
+    {
+        text.push_str(&format!("; hardly comparable: {OTHER_NUMBER}"));
     }
     let (expected, condition) = (condition.expected, condition.text.clone());
     ConditionResult { condition, expected, outcome, text }

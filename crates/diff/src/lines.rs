@@ -366,7 +366,7 @@ fn other_metrics(
         other.chain(causes).map(move |metric| (Some(stage), metric))
     });
     // Sums and means over a run follow what it had to do.
-    let is_other_work = stages.iter().any(|stage| stage.has_other_steps());
+    let is_other_work = stages.iter().any(|stage| stage.other_calls || stage.has_other_steps());
     let of_run = of.run.iter().filter(|_| !is_other_work);
     let all = of_stages.chain(of_run.map(|metric| (None, metric)));
     // What reads 0.000 on both sides explains nothing.
@@ -390,7 +390,7 @@ fn other_metrics(
         let mean_ns = stage.parts().change_ns;
         match stage.metric("window_ms").and_then(|window| window.change) {
             Some(window)
-                if MEANS.contains(&metric.metric.as_str())
+                if ["step_mean_ms", "window_ms"].contains(&metric.metric.as_str())
                     && window * metric.change.unwrap_or_default() > 0.0 =>
             {
                 format!("{} mean {} {}", name(stage), stage.per_word(), signed_time(mean_ns))

@@ -11,7 +11,7 @@ use stage2_model::finding::Id;
 use stage2_model::{
     Absent, CaptureRow, ClockLimit, ClockUse, EngineRun, EngineSteps, Fact, Figure, Floor,
     GraphRow, HostCause, HostCauseKind, HostFrame, HostProcess, HostStage, HostUse, KernelRow,
-    MemoryRow, PathKind, ReadSpan, Report, Role, Rule, SCHEMA, SCHEMA_VERSION, SampledCounters,
+    MemoryRow, PathKind, PathRow, ReadSpan, Report, Role, Rule, SCHEMA, SCHEMA_VERSION, SampledCounters,
     Severity, StageAnswer, StageEnergy, StageNumbers, StageRow, Status, StepTimes, StepUnit,
     Takeaway, Times, WarmRow,
 };
@@ -1290,6 +1290,44 @@ fn times_of_calls_with_other_numbers_of_tokens_are_not_judged() {
     assert!(!verdict.contains("other number"), "{verdict}");
     let (equal, ..) = words(8);
     assert_eq!(equal, ["equal"; 3]);
+}
+
+#[test]
+fn the_time_of_a_call_is_not_judged_where_it_has_another_number_of_steps() {
+    let of = |at: u64, tokens: u64| {
+        let ns = tokens * 1_000_000 + at;
+        let mut report = report(&[("decode", 9, ns, vec![("k".into(), 9 * tokens, 900 * tokens)])]);
+        report.stages[0].host_total_ns = Some(9 * ns);
+        report.stages[0].gpu_window_ns = Some(9 * ns);
+        let path = "decode/step".to_owned();
+        let instances = Some(9 * tokens);
+        report.paths.push(PathRow { path: path.clone(), instances, ..PathRow::default() });
+        let step = StepTimes {
+            unit: StepUnit::RangeWithin,
+            path: Some(path),
+            p50_ns: 1_000_000 + at / tokens,
+            mean_ns: 1_000_000 + at / tokens,
+            steps: 8 * tokens,
+            tokens_per_step: Some(1),
+            ..StepTimes::default()
+        };
+        report.answer.stages.push(StageAnswer { step: Some(step), ..answer("decode") });
+        report
+    };
+    let side = |tokens| [0, 100, 200, 300].map(|at| of(at, tokens));
+    let condition = Condition::parse("decode.host_ms>+5%").expect("a condition");
+    let told = |after: u64| {
+        let (before, after) = (side(8), side(after));
+        let found = diff(&before.each_ref(), &after.each_ref(), &[condition.clone()], false);
+        let decode = &found.stages[0];
+        let word = decode.word(decode.metric("host_ms").expect("a metric"));
+        (word, found.any_worse(), found.conditions[0].text.clone(), found.verdict)
+    };
+    let (word, any_worse, condition, verdict) = told(12);
+    assert_eq!((word, any_worse), ("not comparable", false), "{verdict}");
+    assert!(condition.ends_with("another number of tokens on each side"), "{condition}");
+    assert!(!verdict.contains("other number"), "{verdict}");
+    assert_eq!(told(8).0, "equal");
 }
 
 #[test]
