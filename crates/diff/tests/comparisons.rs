@@ -1315,10 +1315,9 @@ fn the_time_of_a_call_is_not_judged_where_it_has_another_number_of_steps() {
         report
     };
     let side = |tokens| [0, 100, 200, 300].map(|at| of(at, tokens));
-    let condition = Condition::parse("decode.host_ms>+5%").expect("a condition");
     let told = |after: u64| {
         let (before, after) = (side(8), side(after));
-        let found = diff(&before.each_ref(), &after.each_ref(), &[condition.clone()], false);
+        let found = diff(&before.each_ref(), &after.each_ref(), &["decode.host_ms>+5%"], false);
         let decode = &found.stages[0];
         let word = decode.word(decode.metric("host_ms").expect("a metric"));
         (word, found.any_worse(), found.conditions[0].text.clone(), found.verdict)
