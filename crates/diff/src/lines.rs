@@ -732,7 +732,7 @@ fn noise(of: &Comparison) -> String {
              spread of a side; a change counts if 0 is outside and it is 1 % or more"
         ),
         _ => "[ ] is the 95 % interval of a change, which counts if 0 is outside and it is 1 % or more (exact rank test, \
-              Mann-Whitney, at 0.05); about 1 in 20 unchanged numbers counts all the same"
+              Mann-Whitney, at 0.05); about 1 in 20 unchanged numbers still counts as changed"
             .to_owned(),
     }
 }

@@ -262,12 +262,12 @@ fn parts(found: &Bottleneck) -> String {
     texts.map(text).collect::<Vec<_>>().join(", ")
 }
 
-/// `; mean of the 103 recorded of 1,653 calls, that of all is 3.22 ms`: those that are not recorded may be shorter.
+/// `; mean of the 103 recorded of 1,653 calls (of all: 3.22 ms)`: those that are not recorded may be shorter.
 fn of_recorded(report: &Report, answer: &StageAnswer) -> String {
     if !report.is_sampled() {
         return String::new();
     }
-    let all = answer.mean_of_all_ns().map(|ns| format!(", that of all is {}", shown_time(ns)));
+    let all = answer.mean_of_all_ns().map(|ns| format!(" (of all: {})", shown_time(ns)));
     format!("; {}{}", answer.basis, all.unwrap_or_default())
 }
 

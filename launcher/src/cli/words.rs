@@ -243,8 +243,12 @@ fn required_only(command: &Command, usage: &str) -> String {
     };
     let mut words = usage.split_whitespace().peekable();
     let mut kept: Vec<&str> = Vec::new();
+    // What stands in brackets is our own text.
+    let mut brackets = 0;
     while let Some(word) = words.next() {
-        let Some(arg) = optional(word) else {
+        brackets += word.matches('[').count();
+        brackets = brackets.saturating_sub(word.matches(']').count());
+        let Some(arg) = optional(word).filter(|_| brackets == 0) else {
             kept.push(word);
             continue;
         };

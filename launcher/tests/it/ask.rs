@@ -85,7 +85,10 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
     assert_eq!(compared, shown(&["diff", &server, &sorting], false));
     let host = shown(&["ask", &two, "host"], false);
     assert!(host.lines().count() <= 22 && host.ends_with("--all\n"), "{host}");
-    assert!(host.contains("22.1 ± 2.3  0.25  rank 0\n") && !host.contains('\u{1b}'), "{host}");
+    assert!(
+        host.contains("22.1 ± 2.3         0.25  rank 0\n") && !host.contains('\u{1b}'),
+        "{host}"
+    );
     let rows = shown(&["query", &two, "SELECT * FROM step_times"], false);
     let schema = shown(&["schema", &two, "step_times"], false);
     for text in [&rows, &schema] {

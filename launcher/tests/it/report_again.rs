@@ -252,7 +252,7 @@ fn reports_of_a_trace_file_that_was_cut_stay_as_they_are() {
     let none = contains("of which 0 are left").and(contains("or record the workload again"));
     let assert = sandbox.launch(&["report", "b"]).assert().code(70);
     assert.stderr(none.and(contains("merge --spool").not()));
-    let assert = sandbox.launch(&["merge", "--spool", "b/collector", "-o", "d"]).assert().code(70);
+    let assert = sandbox.launch(&["merge", "--spool", "b/collector", "-o", "d"]).assert().success();
     assert.stderr(contains("end within a record").and(contains("STAGE2_FLUSH_MS").not()));
 }
 

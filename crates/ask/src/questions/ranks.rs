@@ -116,7 +116,7 @@ fn wait(report: &Report, row: &LateRow) -> Option<String> {
     let (of, ranks) = (&bottleneck.of, waits.len() as u64);
     let most_ns = mean.ns as f64 * share * ranks as f64;
     let wait = format!(
-        "{} waits {} per {of} for it, or {} averaged over {}",
+        "Meanwhile, {} waits {} per {of} for it, or {} averaged over {}",
         quoted(&most.who),
         shown_time(most_ns),
         shown_time(mean.ns as f64),
