@@ -138,6 +138,7 @@ pub fn compare(
     comparison.lines = lines(&comparison);
     comparison.conditions =
         conditions.iter().map(|condition| evaluate(condition, &comparison, strict)).collect();
+    comparison.stages.iter_mut().for_each(StageChange::withdraw);
     Ok(comparison)
 }
 

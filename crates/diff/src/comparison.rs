@@ -211,7 +211,7 @@ pub enum Presence {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// No difference beyond noise.
+    /// No difference beyond noise, or the two do not compare.
     None,
     /// Larger after.
     Increased,
@@ -333,11 +333,20 @@ impl StageChange {
         let is_of_steps = STEP_TIMES.contains(&metric.metric.as_str());
         match metric.verdict.is_change() {
             _ if (self.other_work.is_some() || self.is_of_other_steps(metric)) && is_other => {
-                "not comparable"
+                NOT_COMPARABLE
             }
             true if is_of_steps && self.opposed().is_some() => metric.direction(),
             _ => metric.word(),
         }
+    }
+
+    /// Takes back the verdicts on what does not compare: programs may read nothing else.
+    pub(crate) fn withdraw(&mut self) {
+        let metrics = self.metrics.iter_mut().chain(&mut self.host);
+        let others = metrics.filter(|metric| metric.word == NOT_COMPARABLE);
+        others.for_each(|metric| metric.verdict = Verdict::None);
+        let work = self.work.iter_mut().filter(|_| self.other_work.is_some());
+        work.for_each(|row| row.verdict = Verdict::None);
     }
 
     /// Changes of the median and of the mean step, percent, if they have opposite signs.
@@ -399,6 +408,8 @@ impl OwnTime {
     }
 }
 
+/// The word of a change that has another reason than the one that is asked for.
+const NOT_COMPARABLE: &str = "not comparable";
 /// Times of a whole step, and of a whole call.
 const OF_A_STEP: [&str; 4] = ["step_ms", "step_mean_ms", "step_p99_ms", OF_A_CALL];
 const OF_A_CALL: &str = "host_ms";
@@ -526,9 +537,9 @@ impl MetricChange {
     pub fn word(&self) -> &'static str {
         match (self.verdict, self.better) {
             (Verdict::Unknown, _) => match (self.before, self.after) {
-                (Some(_), _) => "not known after",
-                (None, Some(_)) => "not known before",
-                (None, None) => "not known",
+                (Some(_), _) => "no value after",
+                (None, Some(_)) => "no value before",
+                (None, None) => "no value",
             },
             (Verdict::None, _) if self.change == Some(0.0) => "equal",
             (Verdict::None, _) if !self.noise.is_judged() => "not judged",

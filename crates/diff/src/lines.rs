@@ -518,7 +518,7 @@ fn time(stages: &[&StageChange]) -> String {
         texts.push("no stage on either side".to_owned());
     }
     if let Some(more) = stages.len().checked_sub(STAGES).filter(|&more| more > 0) {
-        texts.push(format!("{} below", counted(more as u64, "more stage")));
+        texts.push(counted(more as u64, "more stage"));
     }
     texts.join("; ")
 }
@@ -604,7 +604,7 @@ fn kernels(of: &Comparison, stages: &[&StageChange]) -> String {
     let names = names.iter().filter(|(number, _)| *number > 0);
     let names: Vec<String> =
         names.map(|(number, what)| format!("{} {what}", count(*number))).collect();
-    let none = "no kernel changed the GPU work by 1 % and beyond noise";
+    let none = "no kernel changed the GPU work by 1 % or more beyond noise";
     let of_steps = comparable.clone().filter(|stage| stage.per != Per::Run);
     let mut rows = of_steps.flat_map(|stage| &stage.work);
     let is_compared = rows.any(|row| row.presence() == Presence::Both);
@@ -614,7 +614,7 @@ fn kernels(of: &Comparison, stages: &[&StageChange]) -> String {
         (Some(most), names) if names.is_empty() => most,
         (Some(most), names) => format!("{most}; {names}"),
         (None, names) if names.is_empty() => none.to_owned(),
-        (None, names) => format!("{names}; none changed the GPU work by 1 % and beyond noise"),
+        (None, names) => format!("{names}; none changed the GPU work by 1 % or more beyond noise"),
     }
 }
 

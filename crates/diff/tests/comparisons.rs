@@ -398,6 +398,9 @@ fn clocks_limits_graphs_and_batches_that_differ_are_warned_of() {
     assert!(found.verdict.contains(&format!("prefill call not comparable: {why}")), "{found:?}");
     assert_eq!(found.conditions[0].outcome, Outcome::Failed, "a gate is the user's");
     assert!(found.conditions[0].text.ends_with(why), "{:?}", found.conditions);
+    let step = found.stages[0].metric("step_ms").expect("a time");
+    assert_eq!((step.verdict, step.word.as_str()), (Verdict::None, "not comparable"));
+    assert_eq!(found.stages[0].work[0].verdict, Verdict::None, "of other work as well");
     let alike = diff(&[&prefill(509.0, 1_000)], &[&prefill(512.0, 2_000)], &[], false);
     assert_eq!((alike.outlook(), alike.any_worse()), (Outlook::Changed, true));
     let damaged = of(1_980.0, u64::MAX, true, 16.0);
