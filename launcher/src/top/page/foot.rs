@@ -33,13 +33,19 @@ pub(super) fn foot(view: &View, rows: &[Row], width: usize, room: usize) -> Vec<
     };
     // The most urgent one has the lines; a page of text has room for all.
     let all = [view.state.said.clone(), problem, left_out(look), note(look)];
-    let (most, each) = if view.is_text { (usize::MAX, usize::MAX) } else { (1, SAID_LINES) };
+    // Where nothing is recorded, there is room for what came of the last key and for the reason.
+    let (most, each) = match (view.is_text, rows.is_empty()) {
+        (true, _) => (usize::MAX, usize::MAX),
+        (false, true) => (2, SAID_LINES),
+        (false, false) => (1, SAID_LINES),
+    };
     let said: Vec<String> = all.into_iter().flatten().take(most).collect();
     let room = if view.is_text { usize::MAX } else { room.saturating_sub(1).max(1) };
     let for_next = room.saturating_sub(usize::from(!said.is_empty())).min(SAID_LINES);
     let what_next =
         view.ended.as_ref().map_or_else(Vec::new, |text| wrapped_at_most(text, width, for_next));
-    let each = each.min(room.saturating_sub(what_next.len()).max(1));
+    let room_each = room.saturating_sub(what_next.len()) / said.len().max(1);
+    let each = each.min(room_each.max(1));
     let mut lines = match &view.state.asked {
         Some(switch) => question(switch, width),
         None => said
