@@ -529,7 +529,8 @@ impl Process {
             numbers.run = steps_of(parts.clone().filter_map(of_part));
             if parts.clone().any(|id| self.overlaps_its_first(*id)) {
                 let all = parts.filter_map(|id| Some(&self.stages.get(id)?.totals));
-                let sum = |of: fn(&StageNumbers) -> u64| all.clone().map(of).fold(0, u64::saturating_add);
+                let sum =
+                    |of: fn(&StageNumbers) -> u64| all.clone().map(of).fold(0, u64::saturating_add);
                 numbers.window_ns = sum(|of| of.window_ns);
                 numbers.busy_ns = sum(|of| of.busy_ns);
                 numbers.gaps_ns = sum(|of| of.gaps_ns);

@@ -441,7 +441,8 @@ mod tests {
         };
         assert_eq!(asked(None).0, Some(Switch::Stop([7, 8].into())));
         assert_eq!(asked(Some(8)).0, Some(Switch::Stop([8].into())));
-        let none = "process 9 does not answer on this host, so its recording cannot be started or stopped";
+        let none =
+            "process 9 does not answer on this host, so its recording cannot be started or stopped";
         assert_eq!(asked(Some(9)), (None, none.to_owned()));
     }
 

@@ -552,7 +552,9 @@ fn stage_table(
         ];
         let mut shown = cells.iter().zip(STAGE_TITLES).filter(|(_, (title, _))| is_there(title));
         let text = match shown.all(|(cell, _)| cell == "-") {
-            true => format!("{mark} {:name_width$}  not in calls: only its kernels are known", row.name),
+            true => {
+                format!("{mark} {:name_width$}  not in calls: only its kernels are known", row.name)
+            }
             false => line_of(start, &cells),
         };
         let style = if at == chosen { Modifier::REVERSED } else { Modifier::empty() };

@@ -257,7 +257,8 @@ fn a_process_of_this_host_that_was_killed_is_gone_at_once() {
     trace(&folder.path().join("a.s2t"), killed, "0", 10, 20, false);
     let mut watch = Watch::new(vec![Source::Folder(folder.path().into())], Options::default());
     (0..9).for_each(|_| watch.tick_at(90 * S, TICK_BYTES));
-    let missing = "it was killed, or still runs: at most the last flush period (STAGE2_FLUSH_MS) is missing";
+    let missing =
+        "it was killed, or still runs: at most the last flush period (STAGE2_FLUSH_MS) is missing";
     assert_eq!(watch.look().processes[0].notes, [missing]);
 }
 

@@ -153,8 +153,10 @@ pub(super) fn nothing(view: &View) -> String {
     match dormant(view) {
         _ if view.look.is_reading => match all {
             0 => "nothing is read yet".to_owned(),
-            all => format!("{} of the trace files has been read; the numbers come after that",
-                part(read, all)),
+            all => format!(
+                "{} of the trace files has been read; the numbers come after that",
+                part(read, all)
+            ),
         },
         0 if view.look.hosts.is_some_and(|(answer, _)| answer == 0) => "no host answers".to_owned(),
         0 if view.look.processes.is_empty() => "no process has a trace file yet".to_owned(),

@@ -109,8 +109,10 @@ fn host_lines(
             format!("HOST WHILE NO WORK OF {stage} RAN"),
             format!("HOST, IN {stage}"),
         ],
-        Place::All(all) => ["WHAT THE HOST DID WHILE NO WORK RAN", "HOST WHILE NO WORK RAN", "HOST"]
-            .map(|title| format!("{title}, IN {all}")),
+        Place::All(all) => {
+            ["WHAT THE HOST DID WHILE NO WORK RAN", "HOST WHILE NO WORK RAN", "HOST"]
+                .map(|title| format!("{title}, IN {all}"))
+        }
     };
     let fits = |title: &&String| title.chars().count() <= text_width;
     let title = titles.iter().find(fits).unwrap_or(&titles[2]);

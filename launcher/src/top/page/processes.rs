@@ -80,9 +80,8 @@ fn of_stage<'p>(process: &'p Watched, row: Option<&Row>) -> Option<&'p StageNumb
 /// The processes in the order of their rows; without another one, that of their ranks.
 pub(super) fn sorted_processes<'v>(view: &'v View, row: Option<&Row>) -> Vec<&'v Watched> {
     // One without GPU work of which nothing is missing has nothing to show next to others, unless it waits for a start.
-    let is_idle = |of: &&Watched| {
-        of.counts.work == 0 && lost(of) == 0 && !is_incomplete(of) && has_file(of)
-    };
+    let is_idle =
+        |of: &&Watched| of.counts.work == 0 && lost(of) == 0 && !is_incomplete(of) && has_file(of);
     let mut all: Vec<&Watched> = view.look.processes.iter().collect();
     if !all.iter().all(is_idle) {
         all.retain(|process| !is_idle(process));

@@ -373,6 +373,13 @@ fn a_run_that_has_ended_says_what_to_do_next() {
     let shown = text(&view, 80, 24);
     assert_eq!((shown[22].as_str(), shown.len()), (view.ended.as_deref().expect("told"), 24));
     assert!(shown[21].contains("damaged at byte 7") && shown[23].starts_with("q quit"));
+    // A share shows it if a part of the work came late.
+    let late = "Shares can differ from the report's, which include work that came late";
+    for (late_ns, is_said) in [(9_000_000, false), (11_000_000, true)] {
+        let process = &mut view.look.processes[0];
+        (process.late_ns, process.device_totals) = (late_ns, [(0, 10_000_000_000)].into());
+        assert_eq!(text(&view, 80, 24).iter().any(|line| line == late), is_said);
+    }
 }
 
 /// Hazard (Watching what runs): Several hosts are watched, and some do not answer.
