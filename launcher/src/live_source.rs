@@ -18,12 +18,12 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use stage2_contract::control::{Answer, Start, Verb};
 use stage2_contract::text::numbers::counted;
 use stage2_contract::text::{visible, visible_path};
-use stage2_live::{FileState, Look, Options, Source, Watch, Watched};
+use stage2_live::{FileState, Look, Options, Source, Watch, Watched, rank_in};
 
-use crate::bundle::{newest_below, not_a_run, run_named};
+use crate::bundle::{newest_below, not_a_run, refuse_dormant, run_named, window_bundles};
 use crate::cli::WatchOptions;
 use crate::control::{
-    AskError, ControlSocket, DoneWindow, Target, ask, find, since_1970, together,
+    AskError, ControlSocket, DoneWindow, Target, ask, find, since_1970, together, variable_of,
 };
 use crate::failure::Failure;
 use crate::threads;
@@ -56,13 +56,15 @@ pub(crate) struct ProcessStatus {
     /// Its folder or file of traces, as it is reached from here; and those of windows that are over.
     file: Option<PathBuf>,
     done: Vec<(u64, PathBuf)>,
+    /// As its job launcher says; only of one that is not recorded.
+    rank: Option<u64>,
 }
 
 #[cfg(test)]
 impl ProcessStatus {
     /// A process without files.
     pub(crate) fn of(pid: u32, phase: &str) -> ProcessStatus {
-        ProcessStatus { pid, phase: phase.to_owned(), file: None, done: Vec::new() }
+        ProcessStatus { pid, phase: phase.to_owned(), file: None, done: Vec::new(), rank: None }
     }
 }
 
@@ -80,6 +82,11 @@ enum Outcome {
     Ended,
     /// Why it is neither, with its number.
     Other(String),
+}
+
+/// Whether a process in this phase is to be seen though it may have no trace file.
+fn waits(phase: &str) -> bool {
+    matches!(phase, "dormant" | "starting")
 }
 
 /// Whether a process in this phase is one that `s` stops.
@@ -107,6 +114,8 @@ pub(crate) struct LiveSource {
     /// What was named, for people, and in short: the name of the folder of a run.
     pub(crate) name: String,
     pub(crate) title: String,
+    /// The folders that were named, if nothing else was.
+    folders: Vec<PathBuf>,
     pub(crate) standings: Vec<ProcessStatus>,
     /// What came of the last request.
     pub(crate) said: Option<String>,
@@ -123,6 +132,8 @@ pub(crate) struct LiveSource {
     under_way: usize,
     /// `feed` on other hosts.
     ports: Vec<Port>,
+    /// The name of this host, as processes write it.
+    host: String,
 }
 
 impl LiveSource {
@@ -147,12 +158,20 @@ impl LiveSource {
         }
         let ports = addresses.into_iter().map(Port::ask).collect::<Result<Vec<Port>, Failure>>()?;
         let targets: Vec<Target> = all.iter().filter_map(|found| found.target.clone()).collect();
+        let folders = all.iter().map(|found| match &found.target {
+            Some(Target::Run(folder)) => Some(folder.clone()),
+            _ => None,
+        });
+        let folders = folders.collect::<Option<Vec<_>>>().unwrap_or_default();
         let sources = all.into_iter().flat_map(|found| found.sources).collect();
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let (own_news, news) = mpsc::channel();
         let mut watched = LiveSource {
             files: Files::of(sources, Options { tokens_in_payload: watching.tokens }),
             name,
             title,
+            host: visible(host.trim().as_bytes()),
+            folders,
             ports,
             standings: Vec::new(),
             said: None,
@@ -182,6 +201,22 @@ impl LiveSource {
                 .map_err(|error| threads::refused(&error))?;
         }
         Ok(watched)
+    }
+
+    /// All processes as they are now, with those that wait for a start and have no trace file.
+    pub(crate) fn look_at_all(&self) -> Look {
+        let mut look = self.look();
+        let known: BTreeSet<u32> = self.files.look.processes.iter().map(|of| of.pid).collect();
+        let waiting = self.standings.iter();
+        let waiting = waiting.filter(|of| waits(&of.phase) && !known.contains(&of.pid));
+        look.processes.extend(waiting.map(|of| Watched {
+            host: self.host.clone(),
+            pid: of.pid,
+            rank: of.rank,
+            ..Watched::default()
+        }));
+        look.sort();
+        look
     }
 
     /// All processes as they are now, on all hosts.
@@ -238,11 +273,11 @@ impl LiveSource {
                 self.name,
                 newest_below(Path::new("."), &[])
             ))),
-            Some(None) => Err(Failure::Usage(format!(
+            Some(None) => refuse_dormant(Path::new(&self.name)).and(Err(Failure::Usage(format!(
                 "no trace file (HOST-PID.s2t) is in {}, and no process writes there now; name a process, the folder of a run, or a trace file{}",
                 self.name,
                 newest_below(Path::new(&self.name), &[])
-            ))),
+            )))),
         }
     }
 
@@ -343,7 +378,8 @@ impl LiveSource {
                 Some(pid) => format!("process {pid} does not answer"),
                 None => "no process answers".to_owned(),
             };
-            self.said = Some(format!("{who} here: recording cannot be started or stopped"));
+            self.said =
+                Some(format!("{who} on this host, so its recording cannot be started or stopped"));
             return None;
         }
         Some(if on.is_empty() { Switch::Start(all) } else { Switch::Stop(on) })
@@ -362,16 +398,26 @@ impl LiveSource {
         });
     }
 
-    /// The folder of the run of which all or a part is watched; `None` of several.
-    pub(crate) fn run(&self) -> Option<&Path> {
-        let named = Some(Path::new(&self.name)).filter(|path| path.is_dir());
-        let is_of_run = |path: &&Path| path.parent().is_some_and(|of| of.ends_with(COLLECTOR));
-        let read = || {
-            let mut all = self.files().iter().map(|(path, _)| path.as_path());
-            let first = all.next().filter(is_of_run)?;
-            all.all(|path| path.parent() == first.parent()).then_some(first)
+    /// The folders of the runs of which all or a part is watched; none where a file is of no run.
+    pub(crate) fn runs(&self) -> BTreeSet<&Path> {
+        if !self.folders.is_empty() {
+            return self.folders.iter().map(|folder| run_of(folder)).collect();
+        }
+        let folders = self.files().iter().map(|(path, _)| path.parent());
+        let is_of_run = |folder: &&Path| folder.ends_with(COLLECTOR);
+        let all = folders.map(|folder| folder.filter(is_of_run)?.parent());
+        all.collect::<Option<_>>().unwrap_or_default()
+    }
+
+    /// The reports of these runs, if each of them has one, or one for each of its windows.
+    pub(crate) fn reports(&self) -> Vec<PathBuf> {
+        let is_there = |folder: PathBuf| Some(folder.join("report.html")).filter(|of| of.is_file());
+        let of_run = |run: &Path| match is_there(run.to_owned()) {
+            Some(report) => vec![report],
+            None => window_bundles(run).into_iter().filter_map(is_there).collect(),
         };
-        named.or_else(read).map(run_of)
+        let all: Vec<Vec<PathBuf>> = self.runs().into_iter().map(of_run).collect();
+        if all.iter().any(Vec::is_empty) { Vec::new() } else { all.concat() }
     }
 
     /// Does something that takes long on its own thread, and tells its outcome as that of a request, and the report that
@@ -644,8 +690,10 @@ fn named(path: &Path) -> Result<Found, Failure> {
     if path.is_dir() {
         // A run has its trace files in a folder of its bundle.
         let collector = path.join(COLLECTOR);
-        let folders = [Some(path.clone()), Some(collector).filter(|path| path.is_dir())];
-        let sources = folders.into_iter().flatten().map(Source::Folder).collect();
+        let own = [Some(path.clone()), Some(collector).filter(|path| path.is_dir())];
+        // Of a dormant run that has ended, the trace files are in the bundles of its windows.
+        let windows = window_bundles(&path).into_iter().map(|window| window.join(COLLECTOR));
+        let sources = own.into_iter().flatten().chain(windows).map(Source::Folder).collect();
         return Ok(Found { sources, target: Some(Target::Run(path)), port: None, name: shown });
     }
     if path.is_file() && path.extension().is_none_or(|ending| ending != "s2t") {
@@ -756,9 +804,15 @@ fn standings(found: &[ControlSocket]) -> Vec<ProcessStatus> {
 fn standing(pid: u32, answer: &Answer) -> ProcessStatus {
     let done = answer.all("done").map(DoneWindow::parse);
     let done = done.filter_map(|done| Some((done.number()?, reached(pid, done.get("file")?))));
+    let phase = visible(answer.get("phase").unwrap_or_default().as_bytes());
+    let variable = |name: &str| {
+        let value = variable_of(Path::new(&format!("/proc/{pid}")), format!("{name}=").as_bytes())?;
+        value.into_string().ok()
+    };
     ProcessStatus {
         pid,
-        phase: visible(answer.get("phase").unwrap_or_default().as_bytes()),
+        rank: if waits(&phase) { rank_in(variable) } else { None },
+        phase,
         file: answer.get("file").map(|file| reached(pid, file)),
         done: done.collect(),
     }
@@ -776,114 +830,4 @@ fn reached(pid: u32, path: &str) -> PathBuf {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_folder_a_file_a_number_and_a_port_are_told_apart() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let word = |path: &Path| path.to_str().expect("UTF-8").to_owned();
-        let of = |path: &Path| meant(&word(path)).expect("found").sources.len();
-        assert_eq!(of(folder.path()), 1);
-        std::fs::create_dir(folder.path().join("collector")).expect("a folder");
-        assert_eq!(of(folder.path()), 2, "the folder of a run");
-        std::fs::write(folder.path().join("a.s2t"), "").expect("a file");
-        let file = meant(&word(&folder.path().join("a.s2t"))).expect("found");
-        assert_eq!((file.sources.len(), file.target), (1, None));
-        assert_eq!(meant("12").expect("found").target, Some(Target::Process(12)));
-        assert_eq!(meant("node-1:9464").expect("found").port.as_deref(), Some("node-1:9464"));
-        let error = meant(&word(&folder.path().join("absent"))).unwrap_err().to_string();
-        assert!(error.contains("absent does not exist; "), "{error}");
-    }
-
-    /// Hazard (Watching what runs): No TARGET is given.
-    /// Promise: The only live run is meant; of several none is guessed, and the error names them.
-    #[test]
-    fn without_a_target_the_only_live_run_is_meant() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let here = Some(folder.path().to_owned());
-        let one = Runs::from([(here.clone(), vec![4, 5])]);
-        assert_eq!(
-            only_of(&one).expect("found").target,
-            Some(Target::Run(folder.path().to_owned()))
-        );
-        let in_container = Runs::from([(Some(PathBuf::from("/no/such")), vec![7])]);
-        assert_eq!(only_of(&in_container).expect("found").target, Some(Target::Process(7)));
-        let two = Runs::from([(here, vec![4, 5]), (Some(PathBuf::from("/no/such")), vec![7])]);
-        let error = only_of(&two).unwrap_err().to_string();
-        assert!(
-            error.starts_with("2 runs are live: process 7 (/no/such); processes 4, 5 ("),
-            "{error}"
-        );
-        assert!(error.contains("name a TARGET"), "{error}");
-        let error = only_of(&Runs::new()).unwrap_err().to_string();
-        assert!(error.starts_with("no process of this user runs under the collector"), "{error}");
-    }
-
-    #[test]
-    fn a_run_has_the_name_of_its_folder_whatever_part_of_it_is_named() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let run = folder.path().join("run-7");
-        std::fs::create_dir_all(run.join(COLLECTOR)).expect("folders");
-        let trace = run.join(COLLECTOR).join("vm-1.s2t");
-        std::fs::write(&trace, "").expect("a file");
-        let latest = folder.path().join("latest");
-        std::os::unix::fs::symlink(&run, &latest).expect("a link");
-        let title = |path: &Path| named(path).expect("found").title();
-        assert_eq!([&run, &latest, &run.join(COLLECTOR)].map(|path| title(path)), ["run-7"; 3]);
-        assert_eq!(title(&trace), "run-7/vm-1.s2t");
-        assert_eq!(meant("4711").expect("found").title(), "process 4711");
-        assert_eq!(run_of(&trace), run);
-    }
-
-    #[test]
-    fn what_came_of_a_switch_counts_processes_and_goes_once_one_of_them_ends() {
-        let of = |verb: &Verb, outcomes: Vec<Outcome>| {
-            told(verb, &(8u32..).zip(outcomes).collect::<Vec<_>>())
-        };
-        let start = Verb::Start(Start::default());
-        let silent = || Outcome::Other("8: starting".to_owned());
-        for (verb, outcomes, expected) in [
-            (&Verb::Stop, vec![Outcome::Done], "process 8: stopped"),
-            (&start, vec![Outcome::Ended], "process 8 has ended"),
-            (&start, vec![silent()], "8: starting"),
-            (&start, vec![Outcome::Done, Outcome::Done], "2 processes recording"),
-            (
-                &Verb::Stop,
-                vec![Outcome::Done, Outcome::Ended],
-                "1 of 2 processes stopped; 1 has ended",
-            ),
-            (&start, vec![silent(), Outcome::Done], "1 of 2 processes recording; 8: starting"),
-        ] {
-            assert_eq!(of(verb, outcomes), expected);
-        }
-        let ended = switched(&[], &Verb::Stop, &[7, 8].into());
-        assert_eq!(told(&Verb::Stop, &ended), "0 of 2 processes stopped; 2 have ended");
-        // Of a file, no socket is asked.
-        let file = tempfile::Builder::new().suffix(".s2t").tempfile().expect("a file");
-        let targets = file.path().to_str().map(str::to_owned).into_iter().collect();
-        let wanted = WatchOptions { all: false, tokens: Vec::new(), targets };
-        let mut watched = LiveSource::open(wanted).expect("a file");
-        watched.learn(vec![ProcessStatus::of(7, "on"), ProcessStatus::of(8, "on")]);
-        watched.own_news.send(News::Said("2 processes recording".to_owned())).expect("it listens");
-        watched.take_news();
-        let said = watched.said.take().expect("a message");
-        watched.learn(vec![ProcessStatus::of(8, "dormant"), ProcessStatus::of(7, "on")]);
-        assert!(!watched.is_outdated(&said), "both go on");
-        watched.learn(vec![ProcessStatus::of(8, "on")]);
-        assert!(watched.is_outdated(&said) && !watched.is_outdated("nothing was changed"));
-    }
-
-    #[test]
-    fn windows_that_were_over_before_are_not_followed() {
-        let status = |lines: &[&str]| {
-            lines
-                .iter()
-                .fold(Answer::ok().with("phase", "on"), |answer, line| answer.with("done", line))
-        };
-        let first = "number=1 records=5 file=/tmp/a%20b.s2t";
-        let standing = standing(7, &status(&[first, "number=2 file=none", "nonsense"]));
-        assert_eq!(standing.done[0], (1, PathBuf::from("/tmp/a b.s2t")));
-        assert_eq!((standing.done.len(), standing.file.is_none()), (2, true));
-    }
-}
+mod tests;

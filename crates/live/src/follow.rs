@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{Read, Seek as _, SeekFrom};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -43,6 +44,11 @@ impl Chain {
 
     pub(crate) fn path(&self) -> &Path {
         &self.follow.path
+    }
+
+    /// Device and number of the file that is read.
+    pub(crate) fn identity(&self) -> (u64, u64) {
+        self.follow.identity
     }
 
     /// How things stand. A piece that is over is not the end of the trace.
@@ -153,7 +159,7 @@ pub enum FileState {
     Growing,
     /// Its process ended it in order.
     Ended,
-    /// It was taken away before it ended.
+    /// It was removed before its end.
     Removed,
     /// Another file stands in its place.
     Replaced,
@@ -203,6 +209,7 @@ impl Follow {
 
     /// Reads on, `budget` bytes at most, or 2 MiB where that is less.
     fn read(&mut self, budget: u64, take: impl FnMut(Record)) -> Taken {
+        self.follow_move();
         if self.state.is_over() && !self.comes_back() {
             return Taken::default();
         }
@@ -210,6 +217,21 @@ impl Follow {
             self.state = FileState::Unreadable(error.to_string());
             Taken::default()
         })
+    }
+
+    /// A run moves the files of its windows into their bundles at its end, under the same names: the file that is open
+    /// has its new path then.
+    fn follow_move(&mut self) {
+        let is_it = |path: &Path| {
+            let found = fs::metadata(path);
+            found.is_ok_and(|found| (found.dev(), found.ino()) == self.identity)
+        };
+        let Some(file) = self.file.as_ref().filter(|_| !self.path.exists()) else { return };
+        let moved = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok();
+        let has_name = |path: &PathBuf| path.file_name() == self.path.file_name();
+        if let Some(path) = moved.filter(has_name).filter(|path| is_it(path)) {
+            self.path = path;
+        }
     }
 
     /// A shared folder may lose a file for some time: whether the one that was read is there again.

@@ -31,7 +31,7 @@ pub use numbers::{
 };
 pub use process::{GpuState, Options};
 pub use tables::class_label;
-pub use watch::{Source, Watch};
+pub use watch::{Source, Watch, rank_in};
 
 /// How far behind the last event of a file its numbers are final: a collector writes once a second, and of the traces of
 /// the samples no record of a GPU comes more than 0.95 s late.

@@ -77,7 +77,13 @@ impl Look {
         tell_lag(processes);
         tell_doubles(processes);
         tell_other_job(processes);
-        processes.order_by_cached_key(|p| (p.rank.unwrap_or(u64::MAX), p.host.clone(), p.pid));
+        self.sort();
+    }
+
+    /// Puts the processes into the order of their rows.
+    pub fn sort(&mut self) {
+        let key = |p: &Watched| (p.rank.unwrap_or(u64::MAX), p.host.clone(), p.pid);
+        self.processes.order_by_cached_key(key);
     }
 
     /// Moves the times of a host whose clock is so far ahead to those of this one.
@@ -133,11 +139,20 @@ pub struct Watched {
     /// It runs no longer on this host, and could not say that it ends.
     #[serde(default)]
     pub is_gone: bool,
+    /// Its file states the end of the process, or that it was about to end: nothing is missing where nothing follows.
+    #[serde(default)]
+    pub states_its_end: bool,
+    /// Nothing more comes, and its file does not state its end: its last records are missing.
+    #[serde(default)]
+    pub is_cut_off: bool,
     /// Its file grows, and its data is older than the newest of all by more than 15 s.
     pub lags: bool,
     /// Its first note is about something that is wrong.
     pub is_suspect: bool,
 }
+
+/// As a report has it.
+const MISSING: &str = "at most the last flush period (STAGE2_FLUSH_MS) is missing";
 
 /// That clocks differ, and by how much.
 pub(crate) fn clock_differs(ahead_ns: i128) -> String {
@@ -161,6 +176,15 @@ impl Watched {
             self.notes.insert(0, what);
         }
         self.is_suspect = true;
+    }
+
+    /// Nothing more comes: without a statement of its end, something is missing.
+    pub(crate) fn is_over(&mut self) {
+        if self.state == FileState::Growing && !self.is_torn && !self.states_its_end {
+            self.is_cut_off = true;
+            let what = if self.is_gone { "was killed" } else { "was killed, or still runs" };
+            self.warn(format!("it {what}: {MISSING}"));
+        }
     }
 
     fn is_named(&self) -> String {

@@ -9,7 +9,7 @@ use stage2_contract::stats::Histogram;
 use stage2_contract::text::visible;
 use stage2_contract::trace::{
     Anchor, FieldValue, GpuWork, Losses, Payload, Process as Who, RANGE_OUTSIDE, RANGE_UNKNOWN,
-    Record, What,
+    Record, What, ending,
 };
 use stage2_read::engine::StepWork;
 use stage2_read::trace::operation::rank_among;
@@ -75,8 +75,11 @@ pub(crate) struct Process {
     tables: Tables,
     instances: Instances,
     stages: FxHashMap<u16, Stage>,
-    /// Their first instances.
+    /// Their first instances, and the windows of the others.
     cold: FxHashMap<u16, Stage>,
+    warm: FxHashMap<u16, Settled>,
+    /// By stage: when the last work of its first instance ended, and the first work of another one began.
+    work_edges: FxHashMap<u16, (u64, u64)>,
     devices: FxHashMap<u32, (Settled, u64)>,
     pub(crate) counters: Counters,
     gpus: BTreeMap<u32, GpuState>,
@@ -323,6 +326,11 @@ impl Process {
             root.worked_to = root.worked_to.max(end);
         }
         known.totals.work(class, end - start);
+        let (last_cold, first_warm) = self.work_edges.entry(stage).or_insert((0, u64::MAX));
+        match is_cold {
+            true => *last_cold = end.max(*last_cold),
+            false => *first_warm = start.min(*first_warm),
+        }
         let late = known.work.add(start, end);
         let mut full = known.work.is_full();
         if is_cold {
@@ -383,6 +391,8 @@ impl Process {
                 self.stages.entry(root.stage).or_default().window(start, end);
                 if root.is_cold {
                     self.cold.entry(root.stage).or_default().window(start, end);
+                } else {
+                    self.warm.entry(root.stage).or_default().add(start, end);
                 }
                 windows[usize::from(root.is_cold)].push((start, end));
                 let of_stage = spans_of.entry((root.stage, root.is_cold)).or_default();
@@ -414,7 +424,9 @@ impl Process {
                 stage.totals.add(&found.numbers);
                 slot.stages.entry(id).or_default().add(&found.numbers);
                 let cold = self.cold.get_mut(&id).map(|cold| cold.settle(to)).unwrap_or_default();
-                run[WARM].stages.entry(id).or_default().add(&found.times_without(&cold));
+                let warm = self.warm.get_mut(&id).map(|warm| warm.settle(to).pieces);
+                let warm_ns = warm.unwrap_or_default().iter().map(|(start, end)| end - start).sum();
+                run[WARM].stages.entry(id).or_default().add(&found.times_without(&cold, warm_ns));
                 run[COLD].stages.entry(id).or_default().add(&cold.numbers);
             }
         }
@@ -488,10 +500,16 @@ impl Process {
         }
     }
 
-    /// The whole recording. Of stages with several calls the first is left out, as in a report.
+    /// Whether work of other instances of a stage runs at the same time as that of its first one.
+    fn overlaps_its_first(&self, stage: u16) -> bool {
+        self.work_edges.get(&stage).is_some_and(|(last_cold, first_warm)| first_warm < last_cold)
+    }
+
+    /// The whole recording. Of stages with several calls the first is left out, unless it overlaps others, as in a report.
     pub(crate) fn recording(&self) -> Window {
         let run = &self.slots.run;
-        let warm = run[WARM].stages.iter().filter(|(_, sum)| sum.steps > 0);
+        let warm = run[WARM].stages.iter();
+        let warm = warm.filter(|(id, sum)| sum.steps > 0 && !self.overlaps_its_first(**id));
         let warm: BTreeSet<u16> = warm.map(|(&id, _)| self.tables.whole_stage(id)).collect();
         let Some(of) = run.iter().find(|of| of.ns > 0) else { return self.window() };
         let counts = |slot: &Slot, stage: u16| {
@@ -510,7 +528,15 @@ impl Process {
         for (name, numbers) in &mut tables.stages {
             let parts = self.stages.keys().filter(|id| self.tables.stage_name(**id) == name);
             let of_part = |&id: &u16| self.run.of(id, steps_within.get(&id).copied());
-            numbers.run = steps_of(parts.filter_map(of_part));
+            numbers.run = steps_of(parts.clone().filter_map(of_part));
+            if parts.clone().any(|id| self.overlaps_its_first(*id)) {
+                let all = parts.filter_map(|id| Some(&self.stages.get(id)?.totals));
+                let sum =
+                    |of: fn(&StageNumbers) -> u64| all.clone().map(of).fold(0, u64::saturating_add);
+                numbers.window_ns = sum(|of| of.window_ns);
+                numbers.busy_ns = sum(|of| of.busy_ns);
+                numbers.gaps_ns = sum(|of| of.gaps_ns);
+            }
         }
         Window {
             is_whole: true,
@@ -624,6 +650,11 @@ impl Process {
     pub(crate) fn counts(&self) -> Counts {
         let left_out = self.tables.left_out.saturating_add(self.instances.left_out);
         Counts { left_out, ..self.counts }
+    }
+
+    /// Whether the file states the end of the process, or that it was about to end, as in a report.
+    pub(crate) fn states_its_end(&self) -> bool {
+        self.end.is_some() || self.fact(ending::ANNOUNCED).is_some_and(|how| !how.is_empty())
     }
 
     pub(crate) fn fact(&self, key: &str) -> Option<&str> {

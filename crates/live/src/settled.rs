@@ -123,12 +123,7 @@ impl Stage {
             gaps_ns: overlap_ns(&work.gaps, &self.recent),
             ..StageNumbers::default()
         };
-        let all = Found {
-            numbers: found,
-            work: work.pieces,
-            gaps: work.gaps,
-            windows: self.recent.clone(),
-        };
+        let all = Found { numbers: found, work: work.pieces };
         let keep_from = to.saturating_sub(BACK_TO_BACK_NS);
         // The last one stays where work ran long: a gap begins at the end of work.
         self.recent.retain(|window| window.1 >= keep_from);
@@ -143,22 +138,17 @@ pub(crate) struct Found {
     pub(crate) numbers: StageNumbers,
     /// When its work ran.
     pub(crate) work: Vec<(u64, u64)>,
-    gaps: Vec<(u64, u64)>,
-    /// The windows, with earlier ones in which a gap may have begun.
-    windows: Vec<(u64, u64)>,
 }
 
 impl Found {
-    /// Its times outside of the windows of some of its instances, those of other threads at the same time included:
-    /// work of theirs within these windows would be more than the rest of the windows holds.
-    pub(crate) fn times_without(&self, some: &Self) -> StageNumbers {
-        let all = &self.numbers;
-        let without =
-            |ns: u64, pieces: &[(u64, u64)]| ns.saturating_sub(overlap_ns(pieces, &some.windows));
+    /// Its times without those of its first instances, as in a report: in the windows of the others, of this length
+    /// together, threads may work at the same time as in the first ones.
+    pub(crate) fn times_without(&self, first: &Self, others_ns: u64) -> StageNumbers {
+        let (all, first) = (&self.numbers, &first.numbers);
         StageNumbers {
-            window_ns: all.window_ns.saturating_sub(some.numbers.window_ns),
-            busy_ns: without(all.busy_ns, &self.work),
-            gaps_ns: without(all.gaps_ns, &self.gaps),
+            window_ns: others_ns,
+            busy_ns: all.busy_ns.saturating_sub(first.busy_ns),
+            gaps_ns: all.gaps_ns.saturating_sub(first.gaps_ns),
             ..StageNumbers::default()
         }
     }

@@ -128,6 +128,10 @@ impl Watch {
             let was_read = tracked.is_read;
             let was_lost = is_lost(tracked.follow.state());
             let taken = tracked.follow.read(share, |record| tracked.process.push(record));
+            // It may have moved.
+            if !self.seen.contains_key(tracked.follow.path()) {
+                self.seen.insert(tracked.follow.path().to_owned(), tracked.follow.identity());
+            }
             budget = budget.saturating_sub(taken.bytes);
             self.behind = self.behind.saturating_add(taken.behind);
             self.skipped += if skims { taken.bytes } else { 0 };
@@ -314,6 +318,7 @@ impl Watch {
             for (process, newest) in processes.iter_mut().zip(newest) {
                 let end_wall_ns = process.window.end_wall_ns;
                 let is_last = process.window.is_last;
+                process.is_over();
                 process.window = Window { end_wall_ns, is_last, ..newest.process.recording() };
             }
         }
@@ -448,9 +453,9 @@ fn watched((host, pid): Identity, newest: &Tracked, sums: Watched) -> Watched {
     let mut watched = Watched {
         host,
         pid,
-        rank: number(process, RANKS.map(|(rank, _)| rank))
+        rank: rank_in(|name| process.fact(&format!("env.{name}")))
             .or_else(|| process.rank_of_communicator()),
-        world: number(process, RANKS.map(|(_, ranks)| ranks)),
+        world: number(RANKS.map(|(_, ranks)| ranks), |name| process.fact(&format!("env.{name}"))),
         file: visible_path(newest.follow.path()),
         state: newest.follow.state().clone(),
         end: process.end.clone(),
@@ -461,8 +466,12 @@ fn watched((host, pid): Identity, newest: &Tracked, sums: Watched) -> Watched {
         gpus: process.gpus(),
         is_torn: newest.is_torn(),
         is_gone: newest.is_gone,
+        states_its_end: process.states_its_end(),
         ..sums
     };
+    if watched.is_gone {
+        watched.is_over();
+    }
     if let Some(ahead_ns) = newest.ahead_ns.filter(|ahead_ns| ahead_ns.unsigned_abs() > CLOCK_NS) {
         watched.move_times(ahead_ns);
         watched.warn(clock_differs(ahead_ns));
@@ -472,17 +481,25 @@ fn watched((host, pid): Identity, newest: &Tracked, sums: Watched) -> Watched {
 
 /// Variables of job launchers that say the rank and the number of ranks, in the order in which reports believe them.
 const RANKS: [(&str, &str); 6] = [
-    ("env.RANK", "env.WORLD_SIZE"),
-    ("env.OMPI_COMM_WORLD_RANK", "env.OMPI_COMM_WORLD_SIZE"),
-    ("env.MV2_COMM_WORLD_RANK", "env.MV2_COMM_WORLD_SIZE"),
-    ("env.PMI_RANK", "env.PMI_SIZE"),
-    ("env.PMIX_RANK", ""),
-    ("env.SLURM_PROCID", "env.SLURM_STEP_NUM_TASKS"),
+    ("RANK", "WORLD_SIZE"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+    ("PMIX_RANK", ""),
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
 ];
 
-/// The first of these facts that is a number.
-fn number(process: &Process, keys: [&str; RANKS.len()]) -> Option<u64> {
-    keys.iter().find_map(|key| process.fact(key)?.trim().parse().ok())
+/// The rank that a job launcher gave to a process with these variables.
+pub fn rank_in<V: AsRef<str>>(variable: impl Fn(&str) -> Option<V>) -> Option<u64> {
+    number(RANKS.map(|(rank, _)| rank), variable)
+}
+
+/// The first of these variables that is a number.
+fn number<V: AsRef<str>>(
+    names: [&str; RANKS.len()],
+    variable: impl Fn(&str) -> Option<V>,
+) -> Option<u64> {
+    names.iter().find_map(|name| variable(name)?.as_ref().trim().parse().ok())
 }
 
 fn notes(tracked: &Tracked) -> Vec<String> {
@@ -497,8 +514,7 @@ fn notes(tracked: &Tracked) -> Vec<String> {
     };
     let found = [
         missing.map(|pieces| format!("of its trace is not there any more: {pieces}")),
-        tracked.is_gone.then(|| "it ended without its last records".to_owned()),
-        simulated.then(|| "the GPU is simulated: no time here is that of a real GPU".to_owned()),
+        simulated.then(|| "the GPU is simulated, so no time here comes from a real GPU".to_owned()),
         fact("gpu.off", None).map(|why| format!("no GPU work is recorded: {why}")),
         fact("counters.off", None).map(|why| format!("no hardware counters are sampled: {why}")),
         fact("sample", Some("1/1")).map(|part| format!("{part} of the instances are recorded")),
@@ -550,11 +566,11 @@ fn problem(follow: &Chain) -> Option<String> {
         FileState::Waiting | FileState::Growing | FileState::Ended | FileState::Unreachable => {
             return None;
         }
-        FileState::Removed => "was taken away before it ended; nothing more is read from it".into(),
+        FileState::Removed => "was removed before its end, and is no longer read".into(),
         FileState::Replaced => "was replaced; the new file is read from its start".into(),
-        FileState::Cut => "became shorter while it was read; nothing more is read from it".into(),
+        FileState::Cut => "became shorter while it was read, and is no longer read".into(),
         FileState::Damaged(at) => format!(
-            "is damaged at byte {at}; nothing more is read from it, `stage2-launch merge` shows what it holds"
+            "is damaged at byte {at}, and is not read beyond it; `stage2-launch merge` shows what it holds"
         ),
         FileState::Unreadable(why) => format!("cannot be read: {}", visible(why.as_bytes())),
     };

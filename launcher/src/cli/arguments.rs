@@ -58,7 +58,7 @@ pub(crate) struct TopArgs {
     /// Print a page of text each second, as when stdout is not a terminal
     #[arg(long)]
     pub(crate) plain: bool,
-    /// Print one page of text and end
+    /// Print one page of text and exit
     #[arg(long)]
     pub(crate) once: bool,
     /// Sort the processes by this; the key o changes it
@@ -92,7 +92,7 @@ pub(crate) struct FeedArgs {
     #[arg(long, value_name = "N", default_value_t = 64,
           value_parser = clap::value_parser!(u16).range(..=1_024))]
     pub(crate) ranks_limit: u16,
-    /// Print the metrics once and end
+    /// Print the metrics once and exit
     #[arg(long, conflicts_with_all = ["listen", "textfile"])]
     pub(crate) once: bool,
     #[command(flatten)]

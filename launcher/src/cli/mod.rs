@@ -417,10 +417,10 @@ Examples:
       one page of text of a folder of trace files; the payload of decode is a
       number of tokens
 
-Keys: q end, s start or stop recording (asks first), j and k choose a stage,
-left and right one process, PgUp and PgDn scroll the kernels, o and t sort, f
-freeze, w write a report, ? help. Without TARGET, it is the run that is live on
-this host, if there is only one. Exit status: 0; 2 for wrong usage or a path
+Keys: q quits, s starts or stops recording (asks first), j and k choose a stage,
+left and right choose one process, PgUp and PgDn scroll the kernels, o and t
+sort, f freezes the page, w writes a report, ? shows help. Without TARGET, it is
+the run that is live on this host, if there is only one. Exit status: 0; 2 for wrong usage or a path
 that does not exist; 70 if there is no such process. docs/live.md has more.";
 
 const FEED_HELP: &str = "\

@@ -169,7 +169,7 @@ fn look(watched: &LiveSource, state: State, is_text: bool) -> View {
     let phases = watched.standings.iter().map(|standing| (standing.pid, standing.phase.clone()));
     let mut view = View {
         name: watched.title.clone(),
-        look: watched.look(),
+        look: watched.look_at_all(),
         phases: phases.collect(),
         now_ns: now_ns(),
         state,
@@ -184,22 +184,30 @@ fn look(watched: &LiveSource, state: State, is_text: bool) -> View {
     view
 }
 
-/// The report of a run that has ended: its own one, or the one that `w` wrote.
-fn report_of(watched: &LiveSource) -> Option<PathBuf> {
-    let of_run = watched.run().map(|run| run.join("report.html")).filter(|path| path.is_file());
-    of_run.or_else(|| watched.made.clone())
+/// The reports of runs that have ended: their own ones, or the one that `w` wrote.
+fn reports_of(watched: &LiveSource) -> Vec<PathBuf> {
+    let of_runs = watched.reports();
+    if of_runs.is_empty() { watched.made.iter().cloned().collect() } else { of_runs }
 }
 
 /// What there is to do with a run that has ended.
 fn what_next(watched: &LiveSource, has_keys: bool) -> String {
-    let next = match (report_of(watched), has_keys && !watched.files().is_empty()) {
-        (Some(report), _) => format!("report: {}", visible_path(&report)),
-        (None, true) => "w writes its report".to_owned(),
-        (None, false) => "`stage2-launch merge` writes its report".to_owned(),
-    };
+    let reports: Vec<String> = reports_of(watched).iter().map(|path| visible_path(path)).collect();
+    let is_one = watched.runs().len() < 2;
     // A path comes last: people copy it.
+    let next = match (reports.as_slice(), has_keys && !watched.files().is_empty()) {
+        ([report], _) => format!("report: {report}"),
+        ([one, two], _) => format!("reports: {one} {two}"),
+        ([.., last], _) => format!("{} reports, the last one: {last}", reports.len()),
+        ([], true) if is_one => "w writes its report".to_owned(),
+        ([], true) => "w writes one report of all runs".to_owned(),
+        ([], false) => "`stage2-launch merge` writes its report".to_owned(),
+    };
     format!("Ended; {next}")
 }
+
+/// Lines by which PgUp and PgDn scroll the help.
+const HELP_LINES: usize = 10;
 
 fn is_control(key: KeyEvent, letter: char) -> bool {
     key.code == KeyCode::Char(letter) && key.modifiers.contains(KeyModifiers::CONTROL)
@@ -213,10 +221,24 @@ fn obey(key: KeyEvent, view: &mut View, watched: &mut LiveSource) -> bool {
     if is_control(key, 'c') {
         return false;
     }
-    if std::mem::take(&mut view.state.help) {
+    let state = &mut view.state;
+    if state.help {
+        let beyond = view.help_beyond.get();
+        let above = state.help_above.min(beyond);
+        state.help_above = match key.code {
+            KeyCode::Up | KeyCode::Char('k') => above.saturating_sub(1),
+            KeyCode::Down | KeyCode::Char('j') => (above + 1).min(beyond),
+            KeyCode::PageUp => above.saturating_sub(HELP_LINES),
+            KeyCode::PageDown => (above + HELP_LINES).min(beyond),
+            _ => {
+                state.help = false;
+                0
+            }
+        };
+        // Where all of it fits, any key goes back.
+        state.help &= beyond > 0;
         return true;
     }
-    let state = &mut view.state;
     state.said = None;
     if let Some(switch) = state.asked.take() {
         match key.code {
@@ -232,15 +254,23 @@ fn obey(key: KeyEvent, view: &mut View, watched: &mut LiveSource) -> bool {
         KeyCode::Char('o') => state.processes_by = state.processes_by.next(),
         KeyCode::Char('t') => state.kernels_by = state.kernels_by.next(),
         KeyCode::Char('f') => state.frozen = !state.frozen,
-        KeyCode::Up | KeyCode::Char('k') => state.chosen = state.chosen.saturating_sub(1),
-        KeyCode::Down | KeyCode::Char('j') => state.chosen = state.chosen.saturating_add(1),
-        KeyCode::PageUp => state.above = state.above.saturating_sub(view.kernels_shown.get()),
+        KeyCode::Up | KeyCode::Char('k') => {
+            (state.chosen, state.above) = (state.chosen.saturating_sub(1), 0);
+        }
+        KeyCode::Down | KeyCode::Char('j') => {
+            (state.chosen, state.above) = (state.chosen.saturating_add(1), 0);
+        }
+        KeyCode::PageUp => {
+            let above = view.kernels_above.get().min(state.above);
+            state.above = above.saturating_sub(view.kernels_shown.get());
+        }
         KeyCode::PageDown => {
             let above = state.above.saturating_add(view.kernels_shown.get());
             view.state.above = above.min(kernels(view).saturating_sub(1));
         }
         KeyCode::Left | KeyCode::Right => {
-            view.state.only = neighbour(view, key.code == KeyCode::Right);
+            let only = neighbour(view, key.code == KeyCode::Right);
+            (view.state.only, view.state.above) = (only, 0);
         }
         KeyCode::Char('s') => {
             let only = only(view).map(|of| of.pid);
@@ -254,11 +284,13 @@ fn obey(key: KeyEvent, view: &mut View, watched: &mut LiveSource) -> bool {
     true
 }
 
+const HAS_REPORT: &str = "this run already has a report, so w did not write another";
+
 /// Writes what is there so far as a bundle. After the end of a run that has a report, another one would be the same.
 fn write_bundle(watched: &mut LiveSource, is_over: bool) {
-    if is_over && report_of(watched).is_some() {
+    if is_over && !reports_of(watched).is_empty() {
         // The line below names it.
-        watched.said = Some("the run has its report already: no second one was written".to_owned());
+        watched.said = Some(HAS_REPORT.to_owned());
         return;
     }
     let with_data = watched.files().iter().filter(|(_, bytes)| *bytes > 0);
@@ -284,8 +316,8 @@ fn write_bundle(watched: &mut LiveSource, is_over: bool) {
 fn save(files: &[PathBuf], folder: &Path, title: &str) -> (String, Option<PathBuf>) {
     let report = folder.join("report.html");
     match merge(files, folder) {
-        Ok(()) => (format!("made {} of {title}", visible_path(&report)), Some(report)),
-        Err(why) => (format!("{} was not made: {why}", folder.display()), None),
+        Ok(()) => (format!("wrote {}, the report of {title}", visible_path(&report)), Some(report)),
+        Err(why) => (format!("{} could not be written: {why}", folder.display()), None),
     }
 }
 
@@ -328,9 +360,29 @@ mod tests {
         assert!(view.state.frozen && !view.state.help && view.state.chosen == 0);
         assert_eq!(view.state.said, None, "a key takes the last message away");
         obey(KeyEvent::new(KeyCode::Char('s'), KeyModifiers::NONE), &mut view, &mut watched);
-        assert!(view.state.said.as_ref().is_some_and(|said| said.contains("answers here")));
+        assert!(view.state.said.as_ref().is_some_and(|said| said.contains("answers on this host")));
         let end = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
         assert!(!obey(end, &mut view, &mut watched));
+    }
+
+    #[test]
+    fn the_arrow_keys_scroll_a_help_that_does_not_fit() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let targets = folder.path().to_str().map(str::to_owned).into_iter().collect();
+        let wanted = WatchOptions { all: false, tokens: Vec::new(), targets };
+        let mut watched = LiveSource::open(wanted).expect("a folder");
+        let mut view = View { state: State { help: true, ..State::default() }, ..View::default() };
+        page(&view, 60, 20);
+        let mut press = |code| {
+            assert!(obey(KeyEvent::new(code, KeyModifiers::NONE), &mut view, &mut watched));
+            (view.state.help, view.state.help_above)
+        };
+        assert_eq!([KeyCode::Down, KeyCode::Char('j')].map(&mut press), [(true, 1), (true, 2)]);
+        assert_eq!(press(KeyCode::Up), (true, 1));
+        (0..9).for_each(|_| drop(press(KeyCode::PageDown)));
+        let (_, last) = press(KeyCode::Down);
+        assert!(last > 10 && press(KeyCode::Down) == (true, last));
+        assert_eq!(press(KeyCode::Char('q')), (false, 0));
     }
 
     #[test]
@@ -347,7 +399,7 @@ mod tests {
         };
         assert_eq!(said(true), "there is nothing to write yet");
         std::fs::write(run.path().join("report.html"), "").expect("a file");
-        assert_eq!(said(true), "the run has its report already: no second one was written");
+        assert_eq!(said(true), HAS_REPORT);
         assert_eq!(said(false), "there is nothing to write yet", "it goes on");
     }
 
@@ -389,7 +441,31 @@ mod tests {
         };
         assert_eq!(asked(None).0, Some(Switch::Stop([7, 8].into())));
         assert_eq!(asked(Some(8)).0, Some(Switch::Stop([8].into())));
-        let none = "process 9 does not answer here: recording cannot be started or stopped";
+        let none =
+            "process 9 does not answer on this host, so its recording cannot be started or stopped";
         assert_eq!(asked(Some(9)), (None, none.to_owned()));
+    }
+
+    /// Hazard (Watching what runs): One of several dormant processes is to be recorded.
+    /// Promise: It has a row, can be chosen, and is started alone.
+    #[test]
+    fn one_dormant_process_of_several_can_be_started() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let targets = folder.path().to_str().map(str::to_owned).into_iter().collect();
+        let wanted = WatchOptions { all: false, tokens: Vec::new(), targets };
+        let mut watched = LiveSource::open(wanted).expect("a folder");
+        watched.read_all();
+        watched.standings = [7, 8].map(|pid| ProcessStatus::of(pid, "dormant")).to_vec();
+        let mut view = look(&watched, State::default(), false);
+        let shown: Vec<String> = page(&view, 80, 24).iter().map(ToString::to_string).collect();
+        assert!(shown[0].contains("  2 processes, 2 dormant  no data yet"), "{shown:#?}");
+        let rows = shown.iter().filter(|line| line.contains(" dormant   ")).count();
+        assert_eq!(rows, 2, "{shown:#?}");
+        assert!(!shown.iter().any(|line| line.contains("NO WORK")), "{shown:#?}");
+        for key in [KeyCode::Right, KeyCode::Right, KeyCode::Char('s')] {
+            obey(KeyEvent::new(key, KeyModifiers::NONE), &mut view, &mut watched);
+        }
+        assert_eq!(view.state.asked, Some(Switch::Start([8].into())));
+        assert!(watched.look().processes.is_empty(), "`feed` tells of what is recorded");
     }
 }

@@ -18,7 +18,7 @@ use gpus::{counters, gpus};
 use head::{head, is_first, nothing};
 use help::help;
 use hosts::hosts;
-use processes::{processes, sorted_processes, waits};
+use processes::{processes, runs, sorted_processes, waits};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use stage2_contract::order::Order as _;
@@ -26,7 +26,7 @@ use stage2_contract::stats::P99_VALUES;
 use stage2_contract::text::numbers::count;
 use stage2_contract::text::{shorten, shorten_kernel};
 use stage2_live::{FileState, Look, SILENT_NS, StageNumbers, Watched, Window, class_label};
-use stage2_model::Role;
+use stage2_model::{Role, TAIL_VALUES};
 use stage2_read::roles::{Meant, RoleSettings};
 
 use crate::live_source::Switch;
@@ -41,6 +41,8 @@ pub(crate) struct State {
     pub(crate) above: usize,
     pub(crate) frozen: bool,
     pub(crate) help: bool,
+    /// Lines of the help above the first one that is shown.
+    pub(crate) help_above: usize,
     /// The process whose numbers are shown, by host and number; `None`: all.
     pub(crate) only: Option<(String, u32)>,
     /// The next key states whether this is to be done.
@@ -58,9 +60,9 @@ pub(crate) enum ProcessOrder {
     /// Median time of a call, the slowest first
     #[value(name = "p50")]
     StepTime,
-    /// Busy time of the GPU in calls, the idlest first
+    /// GPU busy time in calls, the idlest first
     Busy,
-    /// Waiting for other ranks, the least first: likely the late ones
+    /// Time spent waiting for other ranks, the least first: a late rank waits least
     Wait,
     /// Lost records, the most first
     Lost,
@@ -106,8 +108,11 @@ pub(crate) struct View {
     pub(crate) is_text: bool,
     /// That the run has ended, and what to do next.
     pub(crate) ended: Option<String>,
-    /// Kernels that the page showed last: a key scrolls by as many.
+    /// Kernels that the page showed last, and those above them: a key scrolls by as many.
     pub(crate) kernels_shown: Cell<usize>,
+    pub(crate) kernels_above: Cell<usize>,
+    /// Lines of the help that have no room.
+    pub(crate) help_beyond: Cell<usize>,
 }
 
 /// Names get no more columns: numbers stay near to them on a wide terminal.
@@ -240,9 +245,9 @@ pub(crate) fn neighbour(view: &View, is_below: bool) -> Option<(String, u32)> {
 /// The page, `height` lines at most.
 pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static>> {
     if view.state.help {
-        return help(width, height);
+        return help(view, width, height);
     }
-    let kernels_shown = &view.kernels_shown;
+    let (kernels_shown, kernels_above) = (&view.kernels_shown, &view.kernels_above);
     let view = &*without_numbers(view);
     let mut lines = head(view, width);
     let seen = &*seen(view);
@@ -294,6 +299,7 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     let kernels = kernel_table(seen, rows.get(chosen), for_kernels, width);
     // Of one process alone, the keys act on another view than the table.
     kernels_shown.set(seen.kernels_shown.get());
+    kernels_above.set(seen.kernels_above.get());
     let whose = whose.into_iter().collect();
     let below = [whose, minute, kernels, states, counters, hosts, processes].concat();
     // What these leave, with the line of the title.
@@ -419,9 +425,10 @@ impl Row {
     }
 }
 
-/// Of enough calls or steps.
+/// Of enough calls or steps; of a run that has ended, of as many as in a report.
 fn p99(sum: &StageNumbers) -> Option<u64> {
-    let has_some = sum.timed_steps() >= P99_VALUES;
+    let least = if sum.run.is_some() { TAIL_VALUES } else { P99_VALUES };
+    let has_some = sum.timed_steps() >= least;
     sum.step_time(99).filter(|_| has_some)
 }
 
@@ -430,8 +437,18 @@ fn run_tokens_per_s(sum: &StageNumbers) -> Option<f64> {
     sum.run.as_ref().filter(|_| sum.steps_with_requests > 0)?.tokens_per_s()
 }
 
-/// That the times of an engine whose run has ended are those of one of its ranks, and the shares those of all.
+/// That several runs are in each row, or that the times of an engine whose run has ended are those of one of its ranks, and
+/// the shares those of all.
 fn whose_times(view: &View, row: &Row, width: usize) -> Option<Line<'static>> {
+    let runs = runs(&shown(view).collect::<Vec<_>>());
+    if runs > 1 && row.processes > 1 {
+        let texts = [
+            format!("  {runs} runs are shown together; left and right show one process alone"),
+            format!("  {runs} runs together; ←/→ shows one process"),
+        ];
+        let text = texts.into_iter().find(|text| text.chars().count() <= width)?;
+        return Some(plain(&text, width));
+    }
     let is_of_one = row.processes > 1 && row.sum.run.is_some() && row.sum.steps_with_requests > 0;
     let of = of_engine(view).filter(|_| is_of_one)?;
     let rank = view.look.processes.iter().find(|process| id(process) == of).map(who)?;
@@ -535,7 +552,9 @@ fn stage_table(
         ];
         let mut shown = cells.iter().zip(STAGE_TITLES).filter(|(_, (title, _))| is_there(title));
         let text = match shown.all(|(cell, _)| cell == "-") {
-            true => format!("{mark} {:name_width$}  in no call: no times, kernels only", row.name),
+            true => {
+                format!("{mark} {:name_width$}  not in calls: only its kernels are known", row.name)
+            }
             false => line_of(start, &cells),
         };
         let style = if at == chosen { Modifier::REVERSED } else { Modifier::empty() };
@@ -603,8 +622,10 @@ fn kernel_table(view: &View, row: Option<&Row>, height: usize, width: usize) -> 
         KernelOrder::Mean => (mean_ns(sum), sum.0),
     };
     kernels.order_by(|a, b| size(b.1).cmp(&size(a.1)).then_with(|| a.0.cmp(b.0)));
-    // At least one is shown.
-    let above = view.state.above.min(kernels.len().saturating_sub(1));
+    // The last page is full.
+    let shown = height.saturating_sub(1);
+    let above = view.state.above.min(kernels.len().saturating_sub(shown.max(1)));
+    view.kernels_above.set(above);
     let kernels = kernels.split_off(above);
     let from = if above > 0 { format!(", from {}", above + 1) } else { String::new() };
     let from = format!("KERNEL IN {}{from}", row.name);
@@ -624,7 +645,6 @@ fn kernel_table(view: &View, row: Option<&Row>, height: usize, width: usize) -> 
         if is_wide { "  CLASS" } else { "" }
     );
     let mut lines = vec![bold(&title, width)];
-    let shown = height.saturating_sub(1);
     // The last line is the sum of those that have no room.
     let single = if kernels.len() > shown { shown.saturating_sub(1) } else { kernels.len() };
     view.kernels_shown.set(single.max(1));
@@ -751,7 +771,8 @@ fn lost_count(lost: u64) -> String {
 
 /// Whether an unknown amount is missing: the trace file ends before its process did.
 fn is_incomplete(process: &Watched) -> bool {
-    process.is_torn || matches!(process.state, FileState::Cut | FileState::Damaged(_))
+    let is_cut = matches!(process.state, FileState::Cut | FileState::Damaged(_));
+    process.is_torn || process.is_cut_off || is_cut
 }
 
 fn lost_text(lost: u64, is_incomplete: bool, text: impl Fn(u64) -> String) -> String {
@@ -790,8 +811,12 @@ fn state(view: &View, process: &Watched) -> String {
         }
         (FileState::Ended, Some((_, phase))) => phase.clone(),
         (FileState::Growing, None) if process.is_torn => "cut".to_owned(),
-        // Of a run that is over, one word is enough.
-        (FileState::Growing, None) if process.is_gone || view.ended.is_some() => "ended".to_owned(),
+        (FileState::Growing, None) if process.is_gone && process.is_cut_off => "killed".to_owned(),
+        (FileState::Growing, None)
+            if process.states_its_end && (process.is_gone || is_silent(view, process)) =>
+        {
+            "ended".to_owned()
+        }
         (FileState::Growing, None) if is_silent(view, process) => "silent".to_owned(),
         (FileState::Growing, None) => RECORDING.to_owned(),
         (FileState::Waiting, None) => "empty".to_owned(),

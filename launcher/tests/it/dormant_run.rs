@@ -49,6 +49,11 @@ fn a_dormant_run_logs_its_windows_and_each_is_a_bundle() {
     for page in ["windows/compared.md", "windows/compared.html"] {
         expect_parts(&read(&bundle.join(page)), page, &["w1", "w2"]);
     }
+    // `top` shows the run, and names the reports of its windows.
+    let page = launch(&["top", "--once", &run], &[("COLUMNS", "250")], 0);
+    let reports = ["w1", "w2"].map(|window| format!("{run}/windows/{window}/report.html"));
+    let ended = format!("Ended; reports: {} {}", reports[0], reports[1]);
+    expect_parts(&page, "page", &["1 process  ended", "last window", "GPU work 50 ", &ended]);
     // What takes one report names a window; the reports of all of them are written again.
     for words in
         [&["export", &run, "-f", "csv"][..], &["report", "--json", &run], &["diff", &run, &run]]
@@ -87,11 +92,15 @@ fn launch(words: &[&str], variables: &[(&str, &str)], status: i32) -> String {
 /// Promise: No error, and a line states how to begin one.
 #[test]
 fn a_dormant_run_without_a_window_is_no_error_and_says_how_to_begin_one() {
-    let (mut guest, _) = dormant(&[]);
+    let (mut guest, run) = dormant(&[]);
+    let folder = Rc::clone(&guest.folder);
     guest.tell("work before 9");
     let (said, record) = end(guest);
     expect_parts(&said, "said", &["no window was recorded", "start --for 10s"]);
+    let said = launch(&["top", "--once", &run], &[], 2);
+    expect_parts(&said, "said", &["is a dormant run without windows: nothing was recorded"]);
     assert_eq!(record["state"], "closed");
+    drop(folder);
 }
 
 #[test]

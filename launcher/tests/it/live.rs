@@ -150,7 +150,7 @@ fn a_process_is_watched_from_its_first_window_to_its_death() {
     // What was seen stays, and what becomes of the file is told.
     until(&format!(" {pid} "));
     std::fs::remove_dir_all(&trace).expect("a folder");
-    until("was taken away before it ended");
+    until("was removed before its end");
     send(&top.0, Signal::SIGTERM);
     assert_eq!(top.0.wait().expect("ends").code(), Some(0));
 }

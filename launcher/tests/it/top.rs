@@ -201,7 +201,7 @@ fn the_page_fits_a_small_and_a_wide_terminal() {
         let is_whole = |line: &String| line.chars().count() <= columns;
         assert!(page.iter().all(is_whole), "{page:#?}");
         tmux.press("?");
-        let help = tmux.shows(&["any key goes back"]);
+        let help = tmux.shows(&["press any key to go back"]);
         assert!(help.iter().all(is_whole), "{help:#?}");
         assert!(help[0].starts_with("stage2-launch top"), "{help:#?}");
         tmux.press("x");

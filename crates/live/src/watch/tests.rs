@@ -1,7 +1,7 @@
 use super::*;
 use stage2_contract::trace::{
     Anchor, GpuNs, Losses, MonoNs, Path as RangePath, Process as Who, RangeOpen, Record, WallNs,
-    Writer, pieces,
+    Writer, ending, pieces,
 };
 
 const S: u64 = 1_000_000_000;
@@ -205,7 +205,7 @@ fn a_process_that_dies_and_files_that_vanish_or_are_damaged_are_told_once() {
     }
     let problems = watch.look().problems;
     assert_eq!(problems.len(), 3, "{problems:?}");
-    for part in ["taken away", "became shorter", "not a trace file"] {
+    for part in ["was removed", "became shorter", "not a trace file"] {
         assert!(problems.iter().any(|problem| problem.contains(part)), "{part}: {problems:?}");
     }
     let steps: Vec<u64> = watch.look().processes.iter().map(steps).collect();
@@ -213,29 +213,53 @@ fn a_process_that_dies_and_files_that_vanish_or_are_damaged_are_told_once() {
 }
 
 /// Hazard (Watching what runs): A process of this host is killed: nothing says that its recording is over.
-/// Promise: It is gone within seconds; one of another host, or one that runs, is not.
+/// Promise: It is gone within seconds; one of another host, or one that runs, is not. As in a report, something is missing
+///  unless its file states that it was about to end.
 #[test]
 fn a_process_of_this_host_that_was_killed_is_gone_at_once() {
     let (folder, mut watch) = watched_folder();
-    let mut child = std::process::Command::new("true").spawn().expect("a program");
-    let killed = child.id();
-    child.wait().expect("it ends");
+    let of_the_past = || {
+        let mut child = std::process::Command::new("true").spawn().expect("a program");
+        child.wait().expect("it ends");
+        child.id()
+    };
+    let (killed, ended, goes_on) = (of_the_past(), of_the_past(), of_the_past());
     trace(&folder.path().join("a.s2t"), killed, "0", 10, 20, false);
     trace(&folder.path().join("b.s2t"), std::process::id(), "1", 10, 20, false);
+    let announced = |path: &str, pid: u32, all: &[&str]| {
+        let said = |how: &str| Record::Meta { key: ending::ANNOUNCED.into(), value: how.into() };
+        let mut writer = begun(&folder.path().join(path), pid, &said(all[0]), 11 * S);
+        all[1..].iter().for_each(|how| writer.write(&said(how)));
+        writer.flush().expect("a disk");
+    };
+    announced("c.s2t", ended, &["signal 9"]);
+    // It took that back, and was killed later.
+    announced("d.s2t", goes_on, &["signal 15", ""]);
     let gone = |watch: &mut Watch, host: &str, second: u64| {
         host.clone_into(&mut watch.host);
         watch.tick_at(second * S, TICK_BYTES);
         let look = watch.look();
         let of = |pid: u32| look.processes.iter().find(|process| process.pid == pid).expect("it");
-        let (killed, runs) = (of(killed), of(std::process::id()));
-        assert!(runs.is_growing() && !runs.is_gone);
-        assert_eq!(killed.is_growing(), !killed.is_gone);
-        (killed.is_gone, killed.notes.clone())
+        let runs = of(std::process::id());
+        assert!(runs.is_growing() && !runs.is_gone && !runs.is_cut_off);
+        [killed, ended, goes_on].map(|pid| {
+            let process = of(pid);
+            assert_eq!(process.is_growing(), !process.is_gone);
+            assert_eq!(process.is_cut_off, !process.notes.is_empty(), "{:?}", process.notes);
+            (process.is_gone, process.is_cut_off)
+        })
     };
-    assert_eq!(gone(&mut watch, "host", 13), (false, vec![]), "it may be of a container");
-    assert_eq!(gone(&mut watch, "another", 17), (false, vec![]));
-    let said = vec!["it ended without its last records".to_owned()];
-    assert_eq!(gone(&mut watch, "host", 17), (true, said));
+    assert_eq!(gone(&mut watch, "host", 13), [(false, false); 3], "it may be of a container");
+    assert_eq!(gone(&mut watch, "another", 17), [(false, false); 3]);
+    assert_eq!(gone(&mut watch, "host", 17), [(true, true), (true, false), (true, true)]);
+    // Of another host it is not known whether it still runs.
+    let folder = tempfile::tempdir().expect("a folder");
+    trace(&folder.path().join("a.s2t"), killed, "0", 10, 20, false);
+    let mut watch = Watch::new(vec![Source::Folder(folder.path().into())], Options::default());
+    (0..9).for_each(|_| watch.tick_at(90 * S, TICK_BYTES));
+    let missing =
+        "it was killed, or still runs: at most the last flush period (STAGE2_FLUSH_MS) is missing";
+    assert_eq!(watch.look().processes[0].notes, [missing]);
 }
 
 /// Hazard (Watching what runs): The shared folder of a job shows the file of one host late, and a rank was
@@ -248,7 +272,7 @@ fn a_process_that_lags_and_a_rank_that_restarted_are_told() {
     trace(&folder.path().join("b.s2t"), 2, "1", 60, 20, false);
     trace(&folder.path().join("c.s2t"), 3, "2", 20, 20, true);
     trace(&folder.path().join("d.s2t"), 4, "2", 61, 20, false);
-    watch.tick();
+    (0..=QUIET_TICKS).for_each(|_| watch.tick_at(64 * S, TICK_BYTES));
     let look = watch.look();
     let of = |pid: u32| look.processes.iter().find(|process| process.pid == pid).expect("it");
     assert_eq!([1, 2, 3, 4].map(|pid| of(pid).lags), [true, false, false, false]);
@@ -276,7 +300,7 @@ fn processes_of_two_jobs_in_one_folder_are_told() {
         let path = folder.path().join(format!("{pid}.s2t"));
         begun(&path, pid, &ranks, 10 * S).flush().expect("a disk");
     }
-    watch.tick();
+    (0..=QUIET_TICKS).for_each(|_| watch.tick_at(13 * S, TICK_BYTES));
     let look = watch.look();
     let told: Vec<_> = look.processes.iter().filter(|of| of.is_suspect).collect();
     let notes: Vec<_> = told.iter().map(|of| (of.pid, of.notes.concat())).collect();
@@ -369,7 +393,34 @@ fn a_file_that_a_shared_folder_lost_is_read_on_when_it_is_there_again() {
     assert_eq!((look.processes.len(), steps(&look.processes[0])), (1, 20));
     assert_eq!(look.processes[0].state, FileState::Ended);
     let [lost, back] = &look.problems[..] else { panic!("{:?}", look.problems) };
-    assert!(lost.contains("taken away") && back.ends_with("is there again, and is read on"));
+    assert!(lost.contains("was removed") && back.ends_with("is there again, and is read on"));
+}
+
+/// Hazard (Watching what runs): A run ends, and moves the trace files of its windows into their bundles.
+/// Promise: Reading continues where they are now; a file of another name is another one.
+#[test]
+fn a_file_that_its_run_moves_is_followed() {
+    let (folder, mut watch) = watched_folder();
+    let bundle = folder.path().join("windows/w1/collector");
+    fs::create_dir_all(&bundle).expect("folders");
+    let names = ["killed.s2t", "ended.s2t"];
+    trace(&folder.path().join(names[0]), 1, "0", 10, 20, false);
+    trace(&folder.path().join(names[1]), 2, "1", 10, 20, true);
+    watch.tick_at(13 * S, TICK_BYTES);
+    for name in names {
+        fs::rename(folder.path().join(name), bundle.join(name)).expect("moved");
+    }
+    watch.tick_at(14 * S, TICK_BYTES);
+    let look = watch.look();
+    let states: Vec<_> = look.processes.iter().map(|of| (of.pid, of.state.clone())).collect();
+    assert_eq!(states, [(1, FileState::Growing), (2, FileState::Ended)]);
+    assert_eq!(look.problems, Vec::<String>::new());
+    let files: Vec<PathBuf> = watch.files().map(|(path, _)| path).collect();
+    assert!(files.iter().all(|path| path.starts_with(&bundle)), "{files:?}");
+    // Nothing counts twice where the new folder is followed, too.
+    watch.add(Source::Folder(bundle));
+    (0..=QUIET_TICKS).for_each(|_| watch.tick_at(15 * S, TICK_BYTES));
+    assert_eq!(watch.look().processes.iter().map(steps).sum::<u64>(), 40);
 }
 
 /// Hazard (Watching what runs): A folder has more entries than are looked at.

@@ -4,7 +4,7 @@ use ratatui::text::Line;
 use stage2_contract::control::START_COST;
 use stage2_contract::text::numbers::counted;
 use stage2_contract::text::{visible, wrapped_at_most};
-use stage2_live::{Look, RunSteps};
+use stage2_live::{Look, RunSteps, Watched};
 
 use super::{Row, View, bold, only, plain};
 use crate::live_source::{Switch, records};
@@ -33,13 +33,19 @@ pub(super) fn foot(view: &View, rows: &[Row], width: usize, room: usize) -> Vec<
     };
     // The most urgent one has the lines; a page of text has room for all.
     let all = [view.state.said.clone(), problem, left_out(look), note(look)];
-    let (most, each) = if view.is_text { (usize::MAX, usize::MAX) } else { (1, SAID_LINES) };
+    // Where nothing is recorded, there is room for what came of the last key and for the reason.
+    let (most, each) = match (view.is_text, rows.is_empty()) {
+        (true, _) => (usize::MAX, usize::MAX),
+        (false, true) => (2, SAID_LINES),
+        (false, false) => (1, SAID_LINES),
+    };
     let said: Vec<String> = all.into_iter().flatten().take(most).collect();
     let room = if view.is_text { usize::MAX } else { room.saturating_sub(1).max(1) };
     let for_next = room.saturating_sub(usize::from(!said.is_empty())).min(SAID_LINES);
     let what_next =
         view.ended.as_ref().map_or_else(Vec::new, |text| wrapped_at_most(text, width, for_next));
-    let each = each.min(room.saturating_sub(what_next.len()).max(1));
+    let room_each = room.saturating_sub(what_next.len()) / said.len().max(1);
+    let each = each.min(room_each.max(1));
     let mut lines = match &view.state.asked {
         Some(switch) => question(switch, width),
         None => said
@@ -50,8 +56,13 @@ pub(super) fn foot(view: &View, rows: &[Row], width: usize, room: usize) -> Vec<
     };
     lines.extend(what_next.iter().map(|line| bold(line, width)));
     let has_outliers = |row: &Row| row.sum.run.as_ref().is_some_and(RunSteps::may_have_outliers);
-    if view.ended.is_some() && rows.iter().any(has_outliers) && lines.len() < room {
-        lines.push(plain("Shares can differ from the report's, which exclude outliers", width));
+    let why = match () {
+        () if rows.iter().any(has_outliers) => Some("which exclude outliers"),
+        () if look.processes.iter().any(has_late_work) => Some("which include work that came late"),
+        () => None,
+    };
+    if let Some(why) = why.filter(|_| view.ended.is_some() && lines.len() < room) {
+        lines.push(plain(&format!("Shares can differ from the report's, {why}"), width));
     }
     let only = only(view).map(|of| of.pid);
     let is_meant = |of: &&(u32, String)| only.is_none_or(|pid| pid == of.0);
@@ -66,6 +77,12 @@ pub(super) fn foot(view: &View, rows: &[Row], width: usize, room: usize) -> Vec<
     let fits = |keys: &&String| keys.chars().count() <= width;
     lines.push(bold(keys.iter().find(fits).unwrap_or(&keys[3]), width));
     lines
+}
+
+/// Whether so much work came too late for the busy time that a share shows it.
+fn has_late_work(process: &Watched) -> bool {
+    let busy_ns = process.device_totals.values().fold(0u64, |all, more| all.saturating_add(*more));
+    process.late_ns.saturating_mul(1_000) > busy_ns
 }
 
 fn left_out(look: &Look) -> Option<String> {

@@ -48,6 +48,8 @@ pub(super) fn head(view: &View, width: usize) -> Vec<Line<'static>> {
     };
     let all = counted(rows.len() as u64, "process");
     let is_known = view.ended.is_none() && !look.is_reading;
+    // Where all wait for a start, it is clear that none is recorded.
+    let is_known = is_known && (on > 0 || dormant(view) < rows.len());
     let on = if is_known { format!(", {on} recording") } else { String::new() };
     // Before the files are open, none is known.
     let all = if rows.is_empty() && look.is_reading {
@@ -55,21 +57,22 @@ pub(super) fn head(view: &View, width: usize) -> Vec<Line<'static>> {
     } else {
         format!("{all}{on}{waiting}  ")
     };
+    let short = format!("{}  {age}{frozen}", counted(rows.len() as u64, "process"));
     let (state, span) = (format!("{all}{age}{frozen}"), span(view));
     let whole_state = format!("{state}{span}");
     let all = match look.hosts.filter(|(_, all)| *all > 1) {
         // Hosts that do not answer are worth more than the time.
         Some((answer, all)) => {
             let hosts = format!("{answer} of {all} hosts answer  ");
-            [format!("{hosts}{whole_state}"), format!("{hosts}{state}"), state]
+            [format!("{hosts}{whole_state}"), format!("{hosts}{state}"), state, short]
         }
         // The name of a run tells it apart from others, if only by its ends.
-        None => [named(view, &whole_state, width), named(view, &state, width), state],
+        None => [named(view, &whole_state, width), named(view, &state, width), state, short],
     };
     let all = all.map(|text| format!("{BEFORE}{text}"));
     let fits = |text: &&String| text.chars().count() <= width;
     let first = all.iter().find(fits).or(all.last()).cloned().unwrap_or_default();
-    vec![bold(&first, width), whole(view, width)]
+    vec![bold(&shorten(&first, width), width), whole(view, width)]
 }
 
 const BEFORE: &str = "stage2 top  ";
@@ -150,7 +153,10 @@ pub(super) fn nothing(view: &View) -> String {
     match dormant(view) {
         _ if view.look.is_reading => match all {
             0 => "nothing is read yet".to_owned(),
-            all => format!("{} of the trace files is read: the numbers follow", part(read, all)),
+            all => format!(
+                "{} of the trace files has been read; the numbers come after that",
+                part(read, all)
+            ),
         },
         0 if view.look.hosts.is_some_and(|(answer, _)| answer == 0) => "no host answers".to_owned(),
         0 if view.look.processes.is_empty() => "no process has a trace file yet".to_owned(),

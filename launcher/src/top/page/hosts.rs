@@ -4,7 +4,7 @@ use ratatui::text::Line;
 use stage2_contract::text::{shorten, wrapped_at_most};
 use stage2_live::{HostIdle, Watched};
 
-use super::processes::sorted_processes;
+use super::processes::{has_file, sorted_processes};
 use super::{Row, UNUSED, View, WIDE, bold, id, only, or_dash, plain, share, who};
 
 /// The most causes of a process, and on a wide terminal.
@@ -27,17 +27,17 @@ pub(super) fn hosts<'v>(
     let most = if width >= WIDE { CAUSES_WIDE } else { CAUSES };
     let alone = only(view).map(id);
     let mut all = sorted_processes(view, row);
-    all.retain(|of| alone.as_ref().is_none_or(|alone| *alone == id(of)));
+    all.retain(|of| has_file(of) && alone.as_ref().is_none_or(|alone| *alone == id(of)));
     let stage = row.map(|row| &row.name);
     let in_stage = |of: &'v Watched| Some((of, of.window.hosts.get(stage?)?));
     let mut hosts: Vec<(&Watched, &HostIdle)> = all.iter().filter_map(|of| in_stage(of)).collect();
     let place = match stage.filter(|_| !hosts.is_empty()) {
-        Some(stage) => stage.clone(),
+        Some(stage) => Place::Stage(stage.clone()),
         None => {
             hosts = all.iter().map(|of| (*of, &of.window.host)).collect();
             let is_whole = all.iter().any(|of| of.window.is_whole);
             // Of a run that goes on, also between calls.
-            if is_whole { "ALL STAGES" } else { "ALL STAGES, LAST 10 s" }.to_owned()
+            Place::All(if is_whole { "ALL STAGES" } else { "ALL STAGES, LAST 10 s" })
         }
     };
     if hosts.is_empty() {
@@ -87,8 +87,15 @@ const BEFORE_CAUSE: usize = 27;
 /// lines.
 type HostRow = (String, String, Causes, Option<String>, usize);
 
+/// What the shares are of.
+enum Place {
+    /// The calls of this stage while no work of it ran, that of another stage perhaps.
+    Stage(String),
+    All(&'static str),
+}
+
 fn host_lines(
-    place: &str,
+    place: &Place,
     rows: impl IntoIterator<Item = HostRow>,
     width: usize,
 ) -> Vec<Line<'static>> {
@@ -96,9 +103,17 @@ fn host_lines(
         format!("  {who:>8} {unused:>7} {of:>6}  {text}")
     };
     let text_width = width.saturating_sub(BEFORE_CAUSE);
-    let titles =
-        ["WHAT THE HOST DID WHILE NO WORK RAN, IN", "HOST WHILE NO WORK RAN, IN", "HOST, IN"];
-    let titles = titles.map(|title| format!("{title} {place}"));
+    let titles = match place {
+        Place::Stage(stage) => [
+            format!("WHAT THE HOST DID WHILE NO WORK OF {stage} RAN"),
+            format!("HOST WHILE NO WORK OF {stage} RAN"),
+            format!("HOST, IN {stage}"),
+        ],
+        Place::All(all) => {
+            ["WHAT THE HOST DID WHILE NO WORK RAN", "HOST WHILE NO WORK RAN", "HOST"]
+                .map(|title| format!("{title}, IN {all}"))
+        }
+    };
     let fits = |title: &&String| title.chars().count() <= text_width;
     let title = titles.iter().find(fits).unwrap_or(&titles[2]);
     let mut lines = vec![bold(&line_of("PROCESS", UNUSED, "SHARE", title), width)];

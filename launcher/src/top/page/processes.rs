@@ -19,6 +19,7 @@ use super::{
     is_silent, lost, lost_count, lost_text, marked, ms, or_dash, p99, padded, plain, row_of,
     run_tokens_per_s, seconds, share, short, state, who,
 };
+use crate::bundle::WINDOWS_DIR;
 use crate::live_source::COLLECTOR;
 
 /// By so much of the time the others have to wait longer than a late rank, and at least twice as long.
@@ -67,14 +68,20 @@ fn late(waits: &[Option<f64>]) -> Option<(usize, &'static str)> {
     is_late.then_some((at, why))
 }
 
+/// Whether anything of a process is or was recorded.
+pub(super) fn has_file(process: &Watched) -> bool {
+    !process.file.is_empty() || process.state != FileState::Waiting
+}
+
 fn of_stage<'p>(process: &'p Watched, row: Option<&Row>) -> Option<&'p StageNumbers> {
     process.window.stages.get(&row?.name)
 }
 
 /// The processes in the order of their rows; without another one, that of their ranks.
 pub(super) fn sorted_processes<'v>(view: &'v View, row: Option<&Row>) -> Vec<&'v Watched> {
-    // One without GPU work of which nothing is missing has nothing to show next to others.
-    let is_idle = |of: &&Watched| of.counts.work == 0 && lost(of) == 0 && !is_incomplete(of);
+    // One without GPU work of which nothing is missing has nothing to show next to others, unless it waits for a start.
+    let is_idle =
+        |of: &&Watched| of.counts.work == 0 && lost(of) == 0 && !is_incomplete(of) && has_file(of);
     let mut all: Vec<&Watched> = view.look.processes.iter().collect();
     if !all.iter().all(is_idle) {
         all.retain(|process| !is_idle(process));
@@ -213,7 +220,7 @@ pub(super) fn processes(
         let cells = cells(of);
         row_of(start, cells.iter().map(|(cell, width)| (cell, *width)), width)
     };
-    let has_runs = are_of_several_runs(&sorted);
+    let has_runs = runs(&sorted) > 1;
     let host = padded(if has_runs { "RUN" } else { "HOST" }, host_width);
     let start = format!("  {:>4} {:>7} {host} {}", "RANK", "PID", padded("STATE", 9));
     let mut title = line_of(start, &titles.clone().map(|(title, _)| title));
@@ -284,7 +291,10 @@ pub(super) fn processes(
 /// The folder of the run of a process.
 fn run_folder(process: &Watched) -> Option<&Path> {
     let folder = Path::new(&process.file).parent()?;
-    folder.parent().filter(|_| folder.ends_with(COLLECTOR)).or(Some(folder))
+    let run = folder.parent().filter(|_| folder.ends_with(COLLECTOR)).unwrap_or(folder);
+    // Windows of a dormant run are of one run.
+    let windows = run.parent().filter(|windows| windows.ends_with(WINDOWS_DIR));
+    windows.and_then(Path::parent).or(Some(run))
 }
 
 fn run_name(process: &Watched) -> String {
@@ -292,11 +302,11 @@ fn run_name(process: &Watched) -> String {
     name.map_or_else(String::new, |name| visible(name.as_bytes()))
 }
 
-/// Whether the name of the run tells rows apart, and that of the host does not.
-fn are_of_several_runs(all: &[&Watched]) -> bool {
+/// How many runs these are of, where the name of the run tells rows apart and that of the host does not.
+pub(super) fn runs(all: &[&Watched]) -> usize {
     let runs: BTreeSet<_> = all.iter().filter_map(|of| run_folder(of)).collect();
     let hosts: BTreeSet<&str> = all.iter().map(|of| of.host.as_str()).collect();
-    runs.len() > 1 && hosts.len() == 1
+    if hosts.len() == 1 { runs.len() } else { 1 }
 }
 
 /// The further columns of a wide terminal.

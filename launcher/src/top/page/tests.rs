@@ -139,7 +139,7 @@ fn all_that_matters_fits_into_80_by_24_without_colour() {
     assert!(shown_first[0].ends_with("2 processes  reading 120 of 300 MB"), "{shown_first:#?}");
     let whole = shown_first.join("\n");
     assert!(
-        whole.contains("  40.0% of the trace files is read: the numbers follow")
+        whole.contains("  40.0% of the trace files has been read; the numbers come after that")
             && whole.contains(" reading "),
         "{whole}"
     );
@@ -220,28 +220,33 @@ fn kernels_below_the_first_ones_can_be_scrolled_to() {
     let shown = |view: &View| {
         let lines = text(view, 80, 24);
         let at = lines.iter().position(|line| line.contains("KERNEL")).expect("a title");
-        (lines[at].contains("KERNEL IN decode, from 6"), lines[at + 1].contains("silu"))
+        (lines[at].contains("KERNEL IN decode, from 2"), lines[at + 1].contains("gemm_b"))
     };
     assert_eq!(shown(&view), (false, false));
-    view.state.above = 5;
+    view.state.above = 1;
     assert_eq!(shown(&view), (true, true));
     // A key scrolls by what is shown, so that none is passed over: the last line is the sum of the others.
     let lines = text(&view, 80, 24);
     let at = lines.iter().position(|line| line.contains("KERNEL IN")).expect("a title");
     let others = lines[at + 1..].iter().position(|line| line.contains(" others"));
     assert_eq!(view.kernels_shown.get(), others.unwrap_or(4), "{lines:#?}");
+    // The last page is full, also where a later terminal has more lines.
     view.state.above = 99;
-    assert!(
-        text(&view, 80, 24).join("\n").contains("KERNEL IN decode, from 9"),
-        "one is always shown"
-    );
+    for height in [24, 40] {
+        let lines = text(&view, 80, height).join("\n");
+        assert!(lines.contains(" cast ") && !lines.contains(" others"), "{lines}");
+        let shown = 9 - view.kernels_above.get();
+        assert!(shown > 4 && view.kernels_shown.get() == shown, "{shown} in {height} lines");
+    }
 }
 
 #[test]
 fn a_dormant_process_is_recorded_at_the_press_of_a_key_and_the_page_says_which() {
-    let dormant = View { phases: vec![(7, "dormant".to_owned())], ..View::default() };
+    let processes = vec![Watched { pid: 7, ..Watched::default() }];
+    let look = Look { processes, ..Look::default() };
+    let dormant = View { look, phases: vec![(7, "dormant".to_owned())], ..View::default() };
     let shown = text(&dormant, 80, 24);
-    assert!(shown[0].contains("0 recording, 1 dormant"), "{shown:#?}");
+    assert!(shown[0].contains("1 process, 1 dormant"), "{shown:#?}");
     assert_eq!(shown[3], "  1 process dormant: press s to record");
     // Where there is no stage, the page says why.
     let why = |view: &View| text(view, 80, 24).swap_remove(3);
@@ -306,10 +311,16 @@ fn rows_of_several_runs_name_the_run_and_lines_of_gpus_the_process() {
         |parts: &[&str]| shown.iter().any(|line| parts.iter().all(|part| line.contains(part)));
     assert!(has(&["RANK", "RUN"]) && has(&[" 71 run-a "]) && has(&[" 72 run-b "]), "{shown:#?}");
     assert!(has(&["  71 GPU0 DRAM"]) && has(&["  72 GPU0 412 W"]), "{shown:#?}");
+    assert!(has(&["2 runs are shown together"]), "{shown:#?}");
     // Of one run, the host.
     view.look.processes[1].file = "/srv/run-a/collector/node-1-72.s2t".to_owned();
     let shown = text(&view, 80, 30).join("\n");
     assert!(shown.contains(" 72 node-1 ") && !shown.contains("RUN"), "{shown}");
+    assert!(!shown.contains(" runs "), "{shown}");
+    for (process, window) in view.look.processes.iter_mut().zip(["w1", "w2"]) {
+        process.file = format!("/srv/run-a/windows/{window}/collector/node-1-7.s2t");
+    }
+    assert!(!text(&view, 80, 30).join("\n").contains("RUN"), "windows of one run");
 }
 
 #[test]
@@ -362,6 +373,13 @@ fn a_run_that_has_ended_says_what_to_do_next() {
     let shown = text(&view, 80, 24);
     assert_eq!((shown[22].as_str(), shown.len()), (view.ended.as_deref().expect("told"), 24));
     assert!(shown[21].contains("damaged at byte 7") && shown[23].starts_with("q quit"));
+    // A share shows it if a part of the work came late.
+    let late = "Shares can differ from the report's, which include work that came late";
+    for (late_ns, is_said) in [(9_000_000, false), (11_000_000, true)] {
+        let process = &mut view.look.processes[0];
+        (process.late_ns, process.device_totals) = (late_ns, [(0, 10_000_000_000)].into());
+        assert_eq!(text(&view, 80, 24).iter().any(|line| line == late), is_said);
+    }
 }
 
 /// Hazard (Watching what runs): Several hosts are watched, and some do not answer.
@@ -483,10 +501,14 @@ fn a_file_that_was_cut_lost_nobody_knows_how_much() {
     let shown = text(&view, 80, 24);
     assert!(shown[0].contains("1 process, 0 recording"), "{shown:#?}");
     assert!(shown.join("\n").contains(" silent "), "{shown:#?}");
-    // Of a run that has ended, that is no news.
-    view.ended = Some("The run has ended".into());
+    // Its file states its end, or that it was about to end.
+    view.look.processes[0].states_its_end = true;
     let shown = text(&view, 80, 24).join("\n");
     assert!(shown.contains(" ended ") && !shown.contains(" silent "), "{shown}");
+    let process = &mut view.look.processes[0];
+    (process.states_its_end, process.is_gone, process.is_cut_off) = (false, true, true);
+    let shown = text(&view, 80, 24);
+    assert!(shown[1].starts_with("lost ?") && shown.join("\n").contains(" killed "), "{shown:#?}");
 }
 
 #[test]
@@ -507,7 +529,7 @@ fn work_outside_of_ranges_is_never_the_first_stage() {
     }
     let shown = text(&view, 80, 24);
     let row = shown.iter().find(|line| line.contains("(outside ranges)")).expect("a row");
-    assert!(row.contains("  in no call: no times, kernels only"), "{shown:#?}");
+    assert!(row.contains("  not in calls: only its kernels are known"), "{shown:#?}");
 }
 
 /// The lines of the table of the host, without its title.
@@ -736,8 +758,8 @@ fn what_went_wrong_is_said_and_nothing_obeys_it() {
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let whole = words(&help.join(" "));
     assert!(HELP.iter().all(|(_, text)| whole.contains(&words(text))), "it is cut:\n{help:#?}");
-    assert_eq!(help[0], "stage2-launch top: any key goes back");
-    assert_eq!(text(&view, 80, 15)[0], "any key goes back; 9 lines more in a taller terminal");
+    assert_eq!(help[0], "stage2-launch top: press any key to go back");
+    assert_eq!(text(&view, 80, 15)[0], "lines 1-14 of 23: up, down scroll; other keys go back");
     view.state = State { frozen: true, ..State::default() };
     assert!(text(&view, 80, 24)[0].contains("FROZEN"));
 }
@@ -782,6 +804,14 @@ fn the_help_of_a_narrow_terminal_goes_on_in_its_column() {
     let at = shown.iter().position(|line| line.starts_with("up, down, k, j   choose")).expect("it");
     assert_eq!(shown[at + 1], "                 causes are shown");
     assert!(shown.iter().all(|line| line.chars().count() <= 60), "{shown:#?}");
+    // Where it does not fit, it scrolls to its end.
+    let shown = text(&view, 60, 20);
+    assert!(shown[0].starts_with("lines 1-19 of "), "{shown:#?}");
+    let beyond = view.help_beyond.get();
+    view.state.help_above = 2 * beyond;
+    let shown = text(&view, 60, 20);
+    let end = format!("lines {}-{} of {}:", beyond + 1, beyond + 19, beyond + 19);
+    assert!(shown[0].starts_with(&end) && shown[19].contains("no data comes"), "{shown:#?}");
 }
 
 /// Hazard (Watching what runs): The terminal is narrower than a table.
@@ -1049,7 +1079,7 @@ fn what_the_host_did_in_a_stage_is_divided_as_in_a_report() {
     let (view, report) = sample("vllm_sorting");
     let lines = text(&view, 160, 60);
     let of = |at: &str| report.pointer(at).and_then(serde_json::Value::as_f64).expect(at);
-    let at = lines.iter().position(|line| line.contains("NO WORK RAN, IN decode")).expect("it");
+    let at = lines.iter().position(|line| line.contains("NO WORK OF decode RAN")).expect("it");
     for (cause, line) in lines[at + 1..].iter().take(3).enumerate() {
         let at = format!("/host/stages/0/causes/{cause}");
         let percent = of(&format!("{at}/percent"));
