@@ -11,7 +11,7 @@ use stage2_contract::text::numbers::{
 use stage2_contract::text::{plain, shorten, shorten_kernel};
 use stage2_model::{
     AnswerLine, Bottleneck, BottleneckKind, BottleneckPart, LateCause, LateHost, LateRow,
-    LateSteps, Report, Role, StageAnswer, Status, StepSeries, StepTimes,
+    LateSteps, Report, Role, StageAnswer, Status, StepSeries, StepTimes, StepUnit,
 };
 
 // Of names, and of the parts of a step.
@@ -262,9 +262,18 @@ fn parts(found: &Bottleneck) -> String {
     texts.map(text).collect::<Vec<_>>().join(", ")
 }
 
-/// `; mean of the 103 recorded of 1,653 calls`: those that are not recorded may be shorter.
+/// `; mean of the 103 recorded of 1,653 calls, to the end of their GPU work (Time: host times of all calls)`: it is
+/// longer than the host time of a call, and those that are not recorded may be shorter.
 fn of_recorded(report: &Report, answer: &StageAnswer) -> String {
-    if report.is_sampled() { format!("; {}", answer.basis) } else { String::new() }
+    let of_engine = answer.step.as_ref().is_some_and(|step| step.unit == StepUnit::OfEngine);
+    match (report.is_sampled(), of_engine) {
+        (false, _) => String::new(),
+        (true, true) => format!("; {}", answer.basis),
+        (true, false) => format!(
+            "; {}, to the end of their GPU work (Time: host times of all calls)",
+            answer.basis
+        ),
+    }
 }
 
 /// Few words for a part of a step.
