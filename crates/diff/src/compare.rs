@@ -339,8 +339,9 @@ fn host_causes(
     has_moved: bool,
 ) -> Vec<MetricChange> {
     let all = sides.iter().flat_map(|side| side.iter());
-    let causes: Vec<_> = all.filter_map(|(view, _)| Some(&*view.host?.causes)).collect();
-    let causes = CauseNames::of(&causes);
+    let causes: Vec<_> =
+        all.filter_map(|(view, _)| Some(view.host?.causes_with_other_work())).collect();
+    let causes = CauseNames::of(&causes.iter().map(Vec::as_slice).collect::<Vec<_>>());
     let of_side = |side: &StageSide<'_>, metrics: &Vec<BTreeMap<String, Measured>>| {
         let of = side.iter().zip(metrics);
         of.map(|((view, _), metrics)| of_host(view, metrics, &causes)).collect::<Option<Vec<_>>>()

@@ -77,6 +77,10 @@ const WINDOW_METRICS: &[(WindowKind, Kind)] = &[
         WindowKind::OtherIdle,
         kind("window_other_idle_percent", "share of other idle time", Percent, Neither),
     ),
+    (
+        WindowKind::OtherWork,
+        kind("window_other_work_percent", "share of work of other stages", Percent, Neither),
+    ),
 ];
 
 /// Sums over a run also grow with what it had to do, so that neither way is better.
@@ -307,7 +311,7 @@ pub(crate) fn of_host(
     // What no sample tells may be among the causes that are too small to name.
     let absent = (0.0, UNNAMED_SAMPLES / host.samples.max(1) as f64);
     let mut shares: BTreeMap<String, (f64, f64)> = BTreeMap::new();
-    for cause in host.causes.iter().filter(|cause| cause.is_finding()) {
+    for cause in host.causes_with_other_work().iter().filter(|cause| cause.is_finding()) {
         let (share, error) = shares.entry(causes.name(cause)).or_default();
         *share += cause.percent / 100.0;
         *error = error.hypot(cause.error_percent / 100.0);

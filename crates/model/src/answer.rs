@@ -327,6 +327,9 @@ pub enum WindowKind {
     /// All other idle time.
     #[strum(serialize = "other idle")]
     OtherIdle,
+    /// Time in which no work of the stage ran, but work of another stage did, by the samples of its host.
+    #[strum(serialize = "work of other stages")]
+    OtherWork,
 }
 
 /// The least time that the hardware would need for what a step computes and reads.
@@ -559,6 +562,9 @@ pub struct StepSeries {
     pub until_next: bool,
     /// Steps in the order of their start, the cold first one included, in buckets of equal size.
     pub buckets: Vec<StepBucket>,
+    /// How many of the first instances of the path are of a cold call, and not in the median; 0: all calls are cold.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cold_steps: u64,
     /// The longest steps beyond the 99th percentile, in the order of their start.
     pub outliers: Vec<Step>,
     /// The warm step whose time is nearest to the median; null: there is none.

@@ -49,8 +49,11 @@ pub struct HostStage {
     pub stage: String,
     /// The length of the windows that contain the samples, over all processes, ns; null: not known.
     pub window_ns: Option<u64>,
-    /// The time within them in which no work of the stage ran, ns; null: not known.
+    /// The time within them in which no work of the stage ran, without [`Self::other_work`], ns; null: not known.
     pub idle_ns: Option<u64>,
+    /// Work of other stages meanwhile; null: there was none, or there are too few samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_work: Option<HostOtherWork>,
     /// Names of its launching threads that were sampled.
     pub threads: Vec<String>,
     /// Samples of these threads in the idle time.
@@ -78,7 +81,47 @@ pub struct HostStage {
     pub stacks_of_ns: u64,
 }
 
+/// The time in which no work of a stage ran, but work of another one did, as shares of all time in which no work of the
+/// stage ran. It is not part of the idle time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct HostOtherWork {
+    /// All of it, percent.
+    pub percent: f64,
+    /// The part in launch gaps, percent.
+    pub launch_gaps_percent: f64,
+}
+
+impl HostOtherWork {
+    /// Splits launch gaps and longer times without work of a stage into what is idle time, and the work of other stages.
+    pub fn split(found: Option<Self>, gaps_ns: u64, longer_ns: u64) -> [u64; 3] {
+        let Self { percent, launch_gaps_percent } = found.unwrap_or_default();
+        let all_ns = gaps_ns.saturating_add(longer_ns) as f64;
+        let part = |percent: f64| (all_ns * percent.clamp(0.0, 100.0) / 100.0).round() as u64;
+        let in_gaps_ns = part(launch_gaps_percent.min(percent)).min(gaps_ns);
+        let in_longer_ns = part(percent).saturating_sub(in_gaps_ns).min(longer_ns);
+        [gaps_ns - in_gaps_ns, longer_ns - in_longer_ns, in_gaps_ns + in_longer_ns]
+    }
+}
+
 impl HostStage {
+    /// The causes as shares of all time in which no work of the stage ran, with the work of other stages among them.
+    pub fn causes_with_other_work(&self) -> Vec<HostCause> {
+        let Some(HostOtherWork { percent, launch_gaps_percent }) = self.other_work else {
+            return self.causes.clone();
+        };
+        let part = 1.0 - percent.clamp(0.0, 100.0) / 100.0;
+        let of_all = |cause: &HostCause| HostCause {
+            percent: cause.percent * part,
+            error_percent: cause.error_percent * part,
+            launch_gaps_percent: cause.launch_gaps_percent * part,
+            ..cause.clone()
+        };
+        let kind = HostCauseKind::OtherWork;
+        let other = HostCause { kind, percent, launch_gaps_percent, ..HostCause::default() };
+        self.causes.iter().map(of_all).chain([other]).collect()
+    }
+
     /// Whether the launching threads hardly ever wait for the GPU. Then the host alone sets the pace: without a
     /// function, each step is shorter by all of that function's time, not only by the part that is idle time.
     pub fn never_waits(&self) -> bool {

@@ -11,7 +11,7 @@ use stage2_contract::text::numbers::{
 use stage2_contract::text::{plain, shorten, shorten_kernel};
 use stage2_model::{
     AnswerLine, Bottleneck, BottleneckKind, BottleneckPart, LateCause, LateHost, LateRow,
-    LateSteps, Report, Role, StageAnswer, Status, StepSeries, StepTimes,
+    LateSteps, Report, Role, StageAnswer, Status, StepSeries, StepTimes, StepUnit,
 };
 
 // Of names, and of the parts of a step.

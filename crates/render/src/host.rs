@@ -7,8 +7,8 @@ use stage2_contract::text::numbers::{count, counted, ms3, percent1, shown_time};
 use stage2_contract::text::{code_in_text, plain};
 use stage2_model::rule::IDLE_LOW_PERCENT;
 use stage2_model::{
-    HOST_ERRORS_LEAST, HOST_SAMPLES_LEAST, HostCause, HostLine, HostProcess, HostStage, HostUse,
-    LateHost, LateHostRow, LateRow, Report, StageRow,
+    HOST_ERRORS_LEAST, HOST_SAMPLES_LEAST, HostCause, HostLine, HostOtherWork, HostProcess,
+    HostStage, HostUse, LateHost, LateHostRow, LateRow, Report, StageRow,
 };
 
 /// Heading of the section.
@@ -52,8 +52,8 @@ pub(super) fn basis_md(report: &Report) -> String {
     let mut out = String::new();
     if !host.stages.is_empty() {
         out.push_str(&format!(
-            "Shares of the time within the windows of a stage during which no work of the stage ran, from \
-             samples of its launching threads. ±: standard error, from the number of samples. Causes below \
+            "Shares of the time within the windows of a stage during which no GPU work ran, from samples of its \
+             launching threads. ±: standard error, from the number of samples. Causes below \
              {HOST_ERRORS_LEAST:.0} standard errors are combined in one row. The time of a line may include \
              that of neighbouring lines; the time of a function is exact. A row is named by the innermost \
              function outside of libraries, and by its line with the most time. A row `of which line …` is a part \
@@ -85,6 +85,13 @@ pub(super) fn stage_md(stage: &HostStage, more: &str) -> String {
         counted(stage.samples, "sample"),
         percent1(stage.covered_percent),
     );
+    if let Some(HostOtherWork { percent, .. }) = stage.other_work {
+        out.push_str(&paragraph(&format!(
+            "In another {} % of the time without work of this stage, work of another stage ran on the GPU: that is \
+             not idle time.",
+            percent1(percent)
+        )));
+    }
     if stage.causes.is_empty() && is_hardly_idle(stage) {
         return out + &none("the GPU is hardly idle in this stage", "");
     }
@@ -112,7 +119,7 @@ pub(super) fn stage_md(stage: &HostStage, more: &str) -> String {
         .right("% of the idle time", |row| percent1(row.share().percent))
         .right("±", |row| percent1(row.share().error_percent))
         .right("total ms", ns)
-        .right("% in launch gaps", |row| {
+        .right("% of the idle time, in launch gaps", |row| {
             let Row::Cause(cause) = row else { return None };
             Some(percent1(cause.launch_gaps_percent)).filter(|_| cause.launch_gaps_percent > 0.0)
         })

@@ -4,16 +4,14 @@
 use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
 
-use stage2_contract::text::numbers::{
-    count, counted, ms_of_three_digits, ms3, percent1, shown_time,
-};
+use stage2_contract::text::numbers::{count, counted, ms3, ms6, percent1, shown_time};
 use stage2_contract::text::{KernelName, code, csv_field, listed, plain};
-use stage2_model::kernels::{Kernel, model_stages, stage_kernels};
+use stage2_model::kernels::{Kernel, Loss, model_stages, stage_kernels, steps};
 use stage2_model::{CounterRow, KernelRow, Launch, Origin, Report, SampledAmount, SampledKernel};
 
 use crate::facts::brief_screen;
-use crate::page::run_line;
-use crate::table::{Table, none};
+use crate::page::{lost_by_kernels, ms_of, run_line, step_is};
+use crate::table::{Table, none, paragraph};
 
 /// The page, with at most `top` rows.
 pub(super) fn kernels_md(report: &Report, top: usize) -> String {
@@ -25,20 +23,29 @@ pub(super) fn kernels_md(report: &Report, top: usize) -> String {
         return out + &none("no kernel was recorded", "");
     }
     out.push_str(&rows_line(report, shown, rest));
-    // The first five columns are those of the system before. Programs read kernels.csv.
+    // The first five columns and their formats are those of the system before, whose readers expect them.
     let gpus = Gpus::of(report);
     let is_profiled = shown.iter().any(|kernel| kernel.known_bound().is_some());
-    let table = Table::new(shown)
+    let steps = steps(report);
+    let losses: Vec<Loss<'_>> = kernels.iter().map(|kernel| Loss::of(kernel, &steps)).collect();
+    let rows = losses.get(..shown.len()).unwrap_or_default();
+    let table = Table::new(rows)
         .exact_names()
-        .left("kernel_name", |kernel| code(&kernel.row.kernel))
-        .right("total_ms", |kernel| kernel.usual_ns.map(ms3))
-        .right("calls", |kernel| kernel.usual_calls.to_string())
-        .right("mean_ms", |kernel| kernel.usual_mean_ns().map(ms_of_three_digits))
-        .left("device", |kernel| plain(&gpus.of_kernel(kernel)))
-        .left("stage", |kernel| code(&kernel.row.stage))
-        .right("share", |kernel| kernel.percent.map(|share| format!("{} %", percent1(share))))
-        .left("class", |kernel| plain(&kernel.row.class))
-        .left("bound", |kernel| is_profiled.then(|| kernel.bound()));
+        .left("kernel_name", |row| code(&row.kernel.row.kernel))
+        .right("total_ms", |row| row.kernel.usual_ns.map(ms3))
+        .right("calls", |row| row.kernel.usual_calls.to_string())
+        .right("mean_ms", |row| row.kernel.usual_mean_ns().map(ms6))
+        .left("device", |row| plain(&gpus.of_kernel(row.kernel)))
+        .left("stage", |row| code(&row.kernel.row.stage))
+        .right("share", |row| row.kernel.percent.map(|share| format!("{} %", percent1(share))))
+        .left("class", |row| plain(&row.kernel.row.class))
+        .left("bound", |row| is_profiled.then(|| row.kernel.bound()))
+        .right("ms_per_step", |row| row.ns_of_step.map(ms_of))
+        .right("attains", |row| {
+            row.attainable.map(|share| format!("{} %", percent1(share * 100.0)))
+        })
+        .right("lost_ms_per_step", |row| row.ns_per_step.map(ms_of));
+    out.extend(lost_by_kernels(report, &losses).map(|said| paragraph(&said)));
     if !shown.is_empty() {
         out.push_str(&table.markdown());
     }
@@ -62,12 +69,28 @@ pub(super) fn kernels_md(report: &Report, top: usize) -> String {
              kernels has enough of them."
         }
     });
+    if rows.iter().any(|row| row.ns_of_step.is_some()) {
+        out.push_str(&of_step(report, rows));
+    }
     out.push_str(&notes(report));
     out.push_str(
         " Names are demangled and shortened; `#1` and `#2` are different kernels with the same short name. \
          kernels.csv has full names, range paths, launch configurations, percentiles and cold calls.\n",
     );
     out
+}
+
+/// What the columns on a step are, and what all kernels of the first stage lose.
+fn of_step(report: &Report, losses: &[Loss<'_>]) -> String {
+    let unit = step_is(report, plain).map_or_else(String::new, |said| format!(" {said}"));
+    let attains = match losses.iter().any(|loss| loss.attainable.is_some()) {
+        true => {
+            " `attains`: the share of the rate that the hardware allows at the kernel's operations per byte. \
+             `lost_ms_per_step`: its time in a step times what is missing to 100 %."
+        }
+        false => "",
+    };
+    format!(" `ms_per_step`: its time in a step, on one GPU on average.{unit}{attains}")
 }
 
 /// How the cells of a table name the GPUs.
@@ -336,7 +359,7 @@ fn ranks_by_device(report: &Report) -> HashMap<&str, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stage2_model::{DeviceRow, StageRow, Times};
+    use stage2_model::{DeviceRow, StageRow, StepTimes, Times};
 
     /// Two GPUs; three kernels of a stage and one of other work, each 1 ms.
     fn report(names: [&str; 2]) -> Report {
@@ -392,6 +415,25 @@ mod tests {
         let page = kernels_md(&report, 9);
         let bounds = ["| bound |\n", "| not known |\n", "| not profiled |\n"];
         assert!(bounds.iter().all(|part| page.contains(part)), "{page}");
+    }
+
+    #[test]
+    fn the_loss_of_the_verdict_can_be_looked_up() {
+        let mut report = report(["H200", "H200"]);
+        report.answer = crate::testing::answer();
+        let step = StepTimes { path: Some("decode".into()), ..StepTimes::default() };
+        report.answer.stages[0].step = Some(step);
+        (report.stages[0].instances, report.kernels[0].times.total_ns) = (Some(2), 3_000_000);
+        let page = kernels_md(&report, 9);
+        assert!(page.contains(" | ms_per_step |\n") && !page.contains("lost_ms"), "{page}");
+        let mut counters = CounterRow::default();
+        counters.roofline.attainable_share = Some(0.25);
+        report.kernels[0].counters = Some(Box::new(counters));
+        let page = kernels_md(&report, 9);
+        assert!(page.contains("| `kernel0` | 4.000 | 2 | 2.000000 | "), "{page}");
+        assert!(page.contains(" | 2.000 | 25.0 % | 1.500 |\n"), "4 ms in 2 steps: {page}");
+        let said = "The kernels with counters (50.0 % of the kernel time) lose 1.50 ms per";
+        assert!(page.contains(said) && page.contains("only these are ranked"), "{page}");
     }
 
     #[test]

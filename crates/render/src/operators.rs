@@ -1,8 +1,6 @@
 //! Operator rows -> `operators.md`: which operators take the time, on the host and on the GPU.
 
-use stage2_contract::text::numbers::{
-    count, ms_of_three_digits, ms3, or_absent, percent1, shown_time,
-};
+use stage2_contract::text::numbers::{count, ms3, ms6, or_absent, percent1, shown_time};
 use stage2_contract::text::{code, code_in_text, plain};
 use stage2_model::{OperatorRow, Operators, Report};
 use stage2_report::in_part;
@@ -47,8 +45,11 @@ pub(super) fn page(report: &Report, operators: &Operators, top: usize) -> Page {
     ));
     let gpu_total_ns = operators.coverage.map(|coverage| coverage.gpu_total_ns);
     let shown: Vec<&OperatorRow> = operators.rows.iter().take(top).collect();
+    out.push_str(&paragraph(&format!(
+        "{} The times per step of the lines above have neither.",
+        basis(operators)
+    )));
     out.push_str(&table(top, &shown, gpu_total_ns).markdown());
-    out.push_str(&paragraph(basis(operators)));
     let mut notes: String = in_part::operators(report).iter().map(|note| paragraph(note)).collect();
     notes.push_str(
         "`total_time_ms` is the host time from the call of an operator to its return, including the \
@@ -74,10 +75,10 @@ pub(super) fn page(report: &Report, operators: &Operators, top: usize) -> Page {
 /// What the sums of operators are over.
 pub(super) fn basis(operators: &Operators) -> &'static str {
     if operators.warm_up.is_empty() {
-        return "Sums of the whole run, cold calls included.";
+        return "Sums of the whole run, with its cold calls and the work outside of stages.";
     }
-    "Sums of the whole run without warm-up ranges, which are listed separately; the cold first calls of the \
-     stages are included."
+    "Sums of the whole run without warm-up ranges, which are listed separately; with the cold first calls of the \
+     stages, and the work outside of stages."
 }
 
 /// The table of operators. GPU times are compared with `gpu_total_ns`.
@@ -94,7 +95,7 @@ pub(super) fn table<'r>(
         .right("total_time_ms", |row| row.host_total_ns.map(ms3))
         .right("cuda_time_ms", |row| row.gpu_inclusive_ns.map(ms3))
         .right("calls", |row| row.calls.to_string())
-        .right("mean_ms", |row| row.host_mean_ns.map(ms_of_three_digits))
+        .right("mean_ms", |row| row.host_mean_ns.map(ms6))
         .right("self_time_ms", |row| row.host_self_ns.map(ms3))
         .right("cuda_self_time_ms", |row| row.gpu_exclusive_ns.map(ms3))
         .right("gpu_time_%", |row| row.gpu_inclusive_ns.and_then(share))

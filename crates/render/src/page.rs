@@ -3,7 +3,7 @@
 use super::ranks;
 use crate::table::{capitalised, why_none};
 use stage2_contract::order::Order as _;
-use stage2_contract::text::numbers::{or_absent, percent1, shown_time};
+use stage2_contract::text::numbers::{grouped, or_absent, percent1, shown_time};
 use stage2_contract::text::{code_in_text, plain, shorten, shorten_kernel, shorten_words};
 use stage2_model::kernels::{Kernel, Loss, class_floors, model_stages, stage_kernels, steps};
 pub(super) use stage2_model::lead::{
@@ -11,6 +11,7 @@ pub(super) use stage2_model::lead::{
 };
 use stage2_model::{
     AnswerLine, HostCause, Report, Severity, StageAnswer, StageRow, WarmRow, WindowKind,
+    times_faster,
 };
 
 /// What a simulated device means for the numbers.
@@ -80,6 +81,8 @@ pub(super) fn coverage(report: &Report) -> AnswerLine {
 }
 
 const NAME_CHARS: usize = 60;
+/// Stages whose steps are named.
+const UNITS: usize = 8;
 
 /// The kernel that loses most in the stage of the verdict, or else in the first one with a known loss, or the longest one:
 /// `decode loses most in cutlass (gemm, bound by memory, at 63 % of its roof): 0.901 of 2.434 ms per step`, as in the
@@ -147,6 +150,71 @@ pub(super) fn top_kernel(
         let lost = lost_ns.zip(told.ns_of_step).map(|(lost_ns, ns)| lost_of(lost_ns, ns));
         Some(tell(answer, told, lost, &losses))
     })
+}
+
+/// ns as ms, as tables of kernels have it.
+pub(super) fn ms_of(ns: f64) -> String {
+    grouped(&format!("{:.3}", ns / 1e6))
+}
+
+/// What a step is, where it is something else: `A step is one token in decode.` `name` writes the name of a stage.
+pub(super) fn step_is(report: &Report, name: impl Fn(&str) -> String) -> Option<String> {
+    let said = |answer: &StageAnswer| {
+        let unit = answer.step.as_ref()?.shown_unit();
+        (unit != "step")
+            .then(|| format!("one {unit} in {}", name(&shorten(&answer.stage, NAME_CHARS))))
+    };
+    let said: Vec<String> = report.answer.stages.iter().take(UNITS).filter_map(said).collect();
+    (!said.is_empty()).then(|| format!("A step is {}.", said.join(", ")))
+}
+
+/// What the kernels of the stage of [`lead_first`] lose: `In decode, the kernels that compute take 1.81 ms per token,
+/// 4.2x the kernels' floor of 0.44 ms: they lose at most 1.37 ms. The kernels with counters (55.1 % of the kernel time) lose
+/// 0.51 ms per token.` Nothing where neither is known.
+pub(super) fn lost_by_kernels(report: &Report, losses: &[Loss<'_>]) -> Option<String> {
+    let has_times = |answer: &&StageAnswer| {
+        let mut of_stage = losses.iter().filter(|loss| loss.kernel.row.stage == answer.stage);
+        of_stage.any(|loss| loss.ns_of_step.is_some())
+    };
+    let answer = lead_first(report).find(has_times)?;
+    let (above, counted) = (above_floor(answer), lost_by_counters(answer, losses));
+    let said = match (above, counted) {
+        (Some(above), Some(counted)) => format!("{above}. {}", capitalised(&counted)),
+        (Some(above), None) => above + ".",
+        (None, counted) => counted.unwrap_or_default(),
+    };
+    (!said.is_empty()).then(|| format!("In {}, {said}", shorten(&answer.stage, NAME_CHARS)))
+}
+
+/// What all kernels of a stage that compute take above their floor.
+pub(super) fn above_floor(answer: &StageAnswer) -> Option<String> {
+    let found = answer.bottleneck.as_ref().filter(|found| found.is_of_step())?;
+    let (ns, over) = (found.kernels()?.ns as f64, found.kernels_over_floor?);
+    let (all, floor, lost) = (shown_time(ns), shown_time(ns / over), shown_time(ns - ns / over));
+    Some(format!(
+        "the kernels that compute take {all} per {}, {} the kernels' floor of {floor}: they lose at most {lost}",
+        found.of,
+        times_faster(over)
+    ))
+}
+
+/// How much of that the kernels with counters explain, and that the others have no rank.
+pub(super) fn lost_by_counters(answer: &StageAnswer, losses: &[Loss<'_>]) -> Option<String> {
+    let of_stage = losses.iter().filter(|loss| loss.kernel.row.stage == answer.stage);
+    let of_stage = || of_stage.clone().filter(|loss| loss.kernel.row.class != "communication");
+    let ns = |of: &mut dyn Iterator<Item = &Loss<'_>>| -> f64 {
+        of.filter_map(|loss| loss.ns_of_step).sum()
+    };
+    let lost_ns = of_stage().filter_map(|loss| loss.ns_per_step).reduce(|a, b| a + b)?;
+    let all_ns = ns(&mut of_stage());
+    let percent = ns(&mut of_stage().filter(|loss| loss.ns_per_step.is_some())) * 100.0 / all_ns;
+    let unit = answer.step.as_ref().map_or("step", |step| step.shown_unit());
+    let only = if percent < 99.95 { ", and only these are ranked by what they lose" } else { "" };
+    Some(format!(
+        "the kernels with counters ({} % of the kernel time) lose {} per {unit}{only}.",
+        percent1(percent),
+        shown_time(lost_ns)
+    ))
 }
 
 /// The time of the mean step of a stage in which no work of it runs, ns, and the known causes of it.

@@ -1,12 +1,10 @@
 //! A report -> `report.md`: what ran, whether it can be believed, and where the GPU's time went.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use stage2_contract::order::Order as _;
-use stage2_contract::text::numbers::{
-    count, counted, ms_of_three_digits, ms3, or_absent, percent1, shown_time, us3,
-};
+use stage2_contract::text::numbers::{count, counted, ms3, or_absent, percent1, shown_time, us3};
 use stage2_contract::text::{code, code_in_text, plain, shorten, shorten_kernel};
 use stage2_model::finding::Id;
 use stage2_model::{
@@ -20,14 +18,17 @@ use crate::costs::costs;
 use crate::energy::energy_md;
 use crate::facts::{brief_screen, in_full};
 use crate::kernels::waiting_in_communication;
-use crate::page::{Page, run_line};
+use crate::page::{Page, lost_by_kernels, ms_of, run_line, step_is};
 use crate::ranks::{collectives, processes, ranks};
 use crate::regions::regions_md;
 use crate::steps::steps_md;
 use crate::table::{ROWS, Table, more, name, none, paragraph, text};
 use crate::utilisation::utilisation;
 use crate::{advice, energy, engine, host, sampled, stages, steps};
-use stage2_model::kernels::{classes as class_sums, model_stages, stage_totals};
+use stage2_model::kernels::{
+    Loss, classes as class_sums, model_stages, stage_kernels as kernel_rows, stage_totals,
+    steps as steps_of,
+};
 
 pub(super) fn page(report: &Report) -> Page {
     let title = format!("Report of {}", report.run.name);
@@ -35,34 +36,35 @@ pub(super) fn page(report: &Report) -> Page {
         ("Recommendations", advice::recommendations(report)),
         ("The answer in full", in_full(report)),
         ("Takeaways", advice::takeaways(report)),
-        ("What ran", what_ran(report)),
+        ("Findings", advice::findings(report, usize::MAX)),
         ("Stages", stages(report)),
         (engine::TITLE, engine::section(report, false)),
+        ("Top kernels of each stage", stage_kernels(report)),
         (host::TITLE, host::host_md(report)),
         (steps::TITLE, steps_md(report)),
-        ("Stages by GPU", stages_by_device(report)),
-        (energy::TITLE, energy_md(report)),
-        libraries(report),
         ranks(report),
         ("Collectives", collectives(report)),
         ("Model FLOP utilisation", utilisation(report)),
-        (sampled::TITLE, sampled::sampled_md(report)),
-        ("Cost of the passes", costs(report)),
-        ("Ranges", paths(report)),
-        ("Top kernels of each stage", stage_kernels(report)),
         ("Kernel classes", classes(report)),
         ("Roofline", roofline(report)),
+        (sampled::TITLE, sampled::sampled_md(report)),
         ("Regions under ncu", regions_md(report)),
+        ("Stages by GPU", stages_by_device(report)),
+        (energy::TITLE, energy_md(report)),
+        ("Cost of the passes", costs(report)),
+        ("Coverage", coverage(report)),
         ("Nsight Systems against the collector", reconciliation(report)),
+        ("What ran", what_ran(report)),
+        ("GPUs", devices(report)),
+        ("Processes", processes(report)),
+        ("Whole run, with warm-up", whole_run(report)),
+        // Long lists.
         ("Copies", memory(&report.copies)),
         ("Fills", memory(&report.fills)),
         ("Graph launches", graphs(report)),
         ("Graph replays by the range of their capture", captures(report)),
-        ("GPUs", devices(report)),
-        ("Processes", processes(report)),
-        ("Coverage", coverage(report)),
-        ("Findings", advice::findings(report, usize::MAX)),
-        ("Whole run, with warm-up", whole_run(report)),
+        libraries(report),
+        ("Ranges", paths(report)),
         (advice::RULES, advice::rules(report)),
         ("How to read this", definitions(report)),
     ];
@@ -163,7 +165,7 @@ fn devices(report: &Report) -> String {
         .right("memory_MiB", |row| row.memory_bytes.map(|bytes| (bytes >> 20).to_string()))
         .right("processes", |row| row.processes.to_string())
         .right("kernels", |row| row.kernels.to_string())
-        .right("kernel_sum_ms", |row| ms3(row.kernel_sum_ns))
+        .right("kernel_sum_ms (with cold calls)", |row| ms3(row.kernel_sum_ns))
         .right("busy_ms", |row| row.gpu_busy_ns.map(ms3))
         .right("first_to_last_work_ms", |row| row.gpu_span_ns.map(ms3))
         .right("busy_%", |row| row.gpu_busy_percent.map(percent1))
@@ -211,8 +213,8 @@ fn all_instances(report: &Report) -> String {
         .right("gpu_busy_%", |row| row.gpu_busy_percent.map(percent1))
         .right("kernels", |row| row.kernels.map(|kernels| kernels.to_string()))
         .right("kernels per call, min / median / max", kernels_per_instance)
-        .right("kernel_sum_ms (may exceed wall)", |row| row.kernel_sum_ns.map(ms3))
-        .right("kernel_mean_ms", |row| row.kernel_mean_ns.map(ms_of_three_digits));
+        .right("kernel_sum_ms (with cold calls; may exceed wall)", |row| row.kernel_sum_ns.map(ms3))
+        .right("kernel mean, us", |row| row.kernel_mean_ns.map(us3));
     let mut out = table.with_note(
         "A marked range is not a stage of the model: it is a warm-up, or an operator outside every \
          other range. Busy time is a union: overlapping work counts once. Idle time is the window \
@@ -258,7 +260,7 @@ fn stages_by_device(report: &Report) -> String {
         .left("GPU", |(_, device)| plain(&device.device))
         .right("gpu_busy_ms", |(_, device)| ms3(device.gpu_busy_ns))
         .right("kernels", |(_, device)| device.kernels.to_string())
-        .right("kernel_sum_ms", |(_, device)| ms3(device.kernel_sum_ns))
+        .right("kernel_sum_ms (with cold calls)", |(_, device)| ms3(device.kernel_sum_ns))
         .with_note("Times and kernels are of all calls, with the cold ones.")
 }
 
@@ -305,13 +307,23 @@ fn path_table(title: &str, rows: &[&PathRow]) -> String {
         .right("host_median_ms (warm)", |row| row.host_warm_median_ns.map(ms3))
         .right("kernels inclusive", |row| row.kernels_inclusive.map(|n| n.to_string()))
         .right("kernels exclusive", |row| row.kernels_exclusive.map(|n| n.to_string()))
-        .right("kernel_sum_ms inclusive", |row| row.kernel_sum_inclusive_ns.map(ms3))
-        .right("kernel_sum_ms exclusive", |row| row.kernel_sum_exclusive_ns.map(ms3))
+        .right("kernel_sum_ms inclusive (with cold calls)", |row| {
+            row.kernel_sum_inclusive_ns.map(ms3)
+        })
+        .right("kernel_sum_ms exclusive (with cold calls)", |row| {
+            row.kernel_sum_exclusive_ns.map(ms3)
+        })
         .markdown()
 }
 
 /// Stages whose kernels are listed.
 const STAGES: usize = 12;
+
+/// The sum that tables of kernels have, ns: without cold calls where there are others.
+fn usual_ns(times: &Times) -> Option<u64> {
+    times.known_total_ns().filter(|_| times.calls == 0 || times.usual_calls() > 0)?;
+    Some(times.usual_ns())
+}
 
 fn stage_kernels(report: &Report) -> String {
     if report.stage_kernels.is_empty() {
@@ -322,20 +334,38 @@ fn stage_kernels(report: &Report) -> String {
          means leave out the first, cold call of each process where a stage has others (kernels.csv has the kernels that \
          ran in no other); the percentiles and the maximum are of all calls.\n\n",
     );
+    let kernels = kernel_rows(report);
+    let of_steps = steps_of(report);
+    let losses: Vec<Loss<'_>> = kernels.iter().map(|kernel| Loss::of(kernel, &of_steps)).collect();
+    let by_name: HashMap<(&str, usize), &Loss<'_>> = (losses.iter())
+        .map(|loss| ((loss.kernel.row.stage.as_str(), loss.kernel.row.name_index), loss))
+        .collect();
+    if losses.iter().any(|loss| loss.ns_of_step.is_some()) {
+        let unit =
+            step_is(report, str::to_owned).map_or_else(String::new, |said| format!(" {said}"));
+        out.push_str(&paragraph(&format!(
+            "Times per step are on one GPU on average.{unit} Attains: the share of the rate that the hardware allows \
+             at the kernel's operations per byte. Lost: its time in a step times what is missing to 100 %."
+        )));
+    }
+    out.extend(lost_by_kernels(report, &losses).map(|said| paragraph(&said)));
     let totals = stage_totals(report);
     let stages: Vec<_> = report.stage_kernels.chunk_by(|a, b| a.stage == b.stage).collect();
     for rows in stages.iter().take(STAGES) {
         let stage = rows.first().map_or("", |row| row.stage.as_str());
         let all_ns = totals.get(stage).copied().filter(|ns| *ns > 0);
-        let usual_ns = |times: &Times| times.known_total_ns().map(|_| times.usual_ns());
         let mut rows: Vec<&StageKernelRow> = rows.iter().collect();
         let is_usual = |row: &&StageKernelRow| row.times.usual_calls() > 0;
         if rows.iter().any(is_usual) {
             rows.retain(is_usual);
         }
         rows.order_by_key(|row| Reverse(usual_ns(&row.times)));
+        let loss = |row: &StageKernelRow| by_name.get(&(stage, row.name_index)).copied();
         let table = Table::first(ROWS, &rows)
             .left("kernel", |row| code(&row.kernel))
+            .right("time (ms per step)", |row| loss(row)?.ns_of_step.map(ms_of))
+            .right("attains (%)", |row| loss(row)?.attainable.map(|share| percent1(share * 100.0)))
+            .right("lost (ms per step)", |row| loss(row)?.ns_per_step.map(ms_of))
             .right("kernel_sum_ms", |row| usual_ns(&row.times).map(ms3))
             .right("% of the stage's sum", |row| {
                 Some(percent1(usual_ns(&row.times)? as f64 * 100.0 / all_ns? as f64))
@@ -353,10 +383,10 @@ fn stage_kernels(report: &Report) -> String {
 fn memory(rows: &[MemoryRow]) -> String {
     Table::first(ROWS, rows)
         .left("direction", |row| row.direction.as_deref().map(plain))
-        .right("total_ms", |row| row.times.known_total_ns().map(ms3))
+        .right("total_ms (with cold calls)", |row| row.times.known_total_ns().map(ms3))
         .right("calls", |row| row.times.calls.to_string())
         .right("bytes", |row| row.bytes.to_string())
-        .right("mean_ms", |row| row.times.mean_ns.map(ms_of_three_digits))
+        .right("mean, us", |row| row.times.mean_ns.map(us3))
         .right("max, us", |row| row.times.max_ns.map(us3))
         .left("GPU", |row| plain(&row.device))
         .left("range path", |row| code(&row.path))
@@ -366,9 +396,9 @@ fn memory(rows: &[MemoryRow]) -> String {
 fn graphs(report: &Report) -> String {
     Table::first(ROWS, &report.graph_launches)
         .id("graph", |row| row.graph_id.to_string())
-        .right("total_ms", |row| row.times.known_total_ns().map(ms3))
+        .right("total_ms (with cold calls)", |row| row.times.known_total_ns().map(ms3))
         .right("launches", |row| row.times.calls.to_string())
-        .right("mean_ms", |row| row.times.mean_ns.map(ms_of_three_digits))
+        .right("mean, us", |row| row.times.mean_ns.map(us3))
         .right("p50, us", |row| row.times.p50_ns.map(us3))
         .right("p99, us", |row| row.times.p99_ns.map(us3))
         .left("GPU", |row| plain(&row.device))
@@ -382,7 +412,7 @@ fn captures(report: &Report) -> String {
         .left("range at replay", |row| code(&row.replay_path))
         .left("range at capture", |row| code(&row.capture_path))
         .right("kernels", |row| row.kernels.to_string())
-        .right("kernel_sum_ms", |row| ms3(row.kernel_sum_ns))
+        .right("kernel_sum_ms (with cold calls)", |row| ms3(row.kernel_sum_ns))
         .or_nothing()
 }
 
@@ -431,7 +461,7 @@ fn roofline(report: &Report) -> String {
     let table = Table::first(TOOL_ROWS, &rows)
         .left("kernel", |(row, _): &(&KernelRow, _)| code(&shorten_kernel(&row.kernel, 80)))
         .left("stage", |(row, _)| code(&row.stage))
-        .right("kernel_sum_ms", |(row, _)| row.times.known_total_ns().map(ms3))
+        .right("kernel_sum_ms", |(row, _)| usual_ns(&row.times).map(ms3))
         .right("SM_%", |(_, c)| number(c.sm_percent, 1))
         .right("memory_%", |(_, c)| number(c.memory_percent, 1))
         .right("occupancy_%", |(_, c)| number(c.achieved_occupancy_percent, 1))
@@ -447,8 +477,9 @@ fn roofline(report: &Report) -> String {
         .left("of one launch only, because", |(_, c)| c.one_launch.as_deref().map(plain));
     let mut out = table.markdown_with_rest_in("kernels.csv");
     out.push_str(&paragraph(&format!(
-        "Counters are ncu's, of one launch of each kernel and configuration. Rates are counts over the \
-         mean duration of the row (source: {}). How to read this explains, under counters, when they hold \
+        "Counters are ncu's, of one launch of each kernel and configuration. Sums leave out the first, cold call of \
+         each process where a stage has others. Rates are counts over the mean duration of the row, cold calls \
+         included (source: {}). How to read this explains, under counters, when they hold \
          for the whole row and when only for the profiled launch. Bound: {}",
         report.source,
         bound::rule()
@@ -598,7 +629,7 @@ fn whole_run(report: &Report) -> String {
         let all_ns = classes.iter().filter_map(|class| class.total_ns).fold(0, u64::saturating_add);
         let table = Table::first(ROWS, &classes)
             .left("class", |class| text(class.class))
-            .right("kernel_sum_ms", |class| class.total_ns.map(ms3))
+            .right("kernel_sum_ms (with cold calls)", |class| class.total_ns.map(ms3))
             .right("% of all kernel time", |class| {
                 Some(percent1(class.total_ns? as f64 * 100.0 / all_ns.max(1) as f64))
             })
@@ -658,5 +689,25 @@ mod tests {
         };
         assert!(with(30).contains("10 more rows are in kernels.csv."), "{}", with(30));
         assert!(!with(20).contains("more rows"), "all of them are shown");
+    }
+
+    #[test]
+    fn sums_of_one_name_leave_out_cold_calls_in_every_table() {
+        let times = |cold_calls| Times {
+            calls: 3,
+            cold_calls,
+            total_ns: 11_079_000,
+            cold_total_ns: 2_765_000,
+            ..Times::default()
+        };
+        let row =
+            |times| KernelRow { times, counters: Some(Box::default()), ..KernelRow::default() };
+        let of = |cold_calls| {
+            let kernels = vec![row(times(cold_calls))];
+            roofline(&Report { kernels, ..Report::default() })
+        };
+        assert!(of(1).contains(" | 8.314 |"), "{}", of(1));
+        // It ran in cold calls only.
+        assert!(!of(3).contains("8.314") && !of(3).contains("11.079"), "{}", of(3));
     }
 }

@@ -23,7 +23,7 @@ const APART_NAMED: usize = 2;
 const MARK_STAGES: &str = "mark its stages with NVTX ranges, such as prefill and decode";
 
 /// Kinds of time in a window, with the titles of their columns.
-const WINDOW_KINDS: [(WindowKind, &str); 8] = [
+const WINDOW_KINDS: [(WindowKind, &str); 9] = [
     (WindowKind::Compute, "Compute (%)"),
     (WindowKind::Transfer, "Transfer (%)"),
     (WindowKind::Waiting, "Waiting for ranks (%)"),
@@ -32,6 +32,7 @@ const WINDOW_KINDS: [(WindowKind, &str); 8] = [
     (WindowKind::Busy, "GPU busy (%)"),
     (WindowKind::LaunchGaps, "Launch gaps (%)"),
     (WindowKind::OtherIdle, "Other idle (%)"),
+    (WindowKind::OtherWork, "Work of other stages (%)"),
 ];
 
 /// Why there are no stages of the model.
@@ -137,10 +138,15 @@ pub(super) fn times(report: &Report, most: usize, file: &str, brief: bool) -> St
         ),
         false => String::new(),
     };
+    // The window of the recorded ones, which the first lines divide, is longer.
+    let calls = match report.is_sampled() && !are_of_engine {
+        true => " of all calls, recorded or not, from the start of a call to its return",
+        false => "",
+    };
     let all = if brief { "" } else { " All calls: see Whole run, with warm-up." };
     let mut out = table.markdown_with_rest_in(file);
     out.push_str(&paragraph(&format!(
-        "{step}Host times, without the first, cold call of each process unless it is the only one.{p99}{all}",
+        "{step}Host times{calls}, without the first, cold call of each process unless it is the only one.{p99}{all}",
     )));
     let answers = || report.answer.stages.iter();
     let steps = || answers().filter_map(|answer| answer.step.as_ref());
@@ -353,8 +359,9 @@ pub(super) fn windows(report: &Report, most: usize, file: &str, brief: bool) -> 
     let is_idle = |(kind, _): &(WindowKind, f64)| {
         [WindowKind::LaunchGaps, WindowKind::OtherIdle].contains(kind)
     };
-    if rows.iter().any(|row| row.parts.iter().any(is_idle)) {
-        notes.push_str(&format!(" {}", idle_kinds()));
+    let kinds = || rows.iter().flat_map(|row| &row.parts);
+    if kinds().any(is_idle) {
+        notes.push_str(&format!(" {}", idle_kinds(kinds().map(|part| part.0))));
     }
     let cold = with_work.iter().filter(|stage| stage.host_warm_instances == Some(0));
     let cold: Vec<&str> = cold.map(|stage| stage.stage.as_str()).collect();
@@ -385,11 +392,18 @@ fn without_gpu_work(stages: &[&StageRow], are_all: bool) -> String {
     })
 }
 
-/// What the two kinds of idle time are.
-pub(super) fn idle_kinds() -> String {
+/// What the two kinds of idle time are, and what is not part of them.
+pub(super) fn idle_kinds(mut kinds: impl Iterator<Item = WindowKind>) -> String {
+    let other = match kinds.any(|kind| kind == WindowKind::OtherWork) {
+        true => {
+            " Work of other stages, by the samples of the host, ran in a time without work of the stage, which is \
+                 not idle time."
+        }
+        false => "",
+    };
     format!(
         "Launch gaps are times of at most {LAUNCH_GAP_US} us between two pieces of GPU work; other idle is \
-         all other time without GPU work."
+         all other time without GPU work.{other}"
     )
 }
 

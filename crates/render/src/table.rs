@@ -277,7 +277,7 @@ mod tests {
             ("waiting_ms (without first)", "Waiting, without first (ms)"),
             ("bus_GB/s", "Bus (GB/s)"),
             ("nsys_calls", "nsys calls"),
-            ("% in launch gaps", "In launch gaps (%)"),
+            ("% of the idle time, in launch gaps", "Of the idle time, in launch gaps (%)"),
             ("CUDA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"),
             ("#", "#"),
         ] {

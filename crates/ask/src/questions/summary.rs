@@ -109,7 +109,10 @@ fn parts(stage: &StageAnswer) -> Vec<Part> {
         ns: window.per_step(part.ns),
         percent: part.percent,
         total_ns: part.ns as f64,
-        lost: if matches!(part.kind, WindowKind::Compute | WindowKind::Busy) { 0.0 } else { 1.0 },
+        lost: match part.kind {
+            WindowKind::Compute | WindowKind::Busy | WindowKind::OtherWork => 0.0,
+            _ => 1.0,
+        },
     });
     parts.collect()
 }

@@ -88,13 +88,6 @@ pub fn ms6(ns: u64) -> String {
     format!("{}.{:06}", ns / 1_000_000, ns % 1_000_000)
 }
 
-/// Nanoseconds as milliseconds with three significant digits: `0.0256`, `12.3`, `1,235`.
-pub fn ms_of_three_digits(ns: u64) -> String {
-    let digits = ns.checked_ilog10().map_or(0, |log| log as usize);
-    let decimals = 8usize.saturating_sub(digits).min(6);
-    grouped(&format!("{:.decimals$}", ns as f64 / 1e6))
-}
-
 /// Nanoseconds as microseconds, exactly: `1,234.567`.
 pub fn us3(ns: u64) -> String {
     format!("{}.{:03}", count(ns / 1000), ns % 1000)
@@ -118,20 +111,6 @@ pub fn or_absent<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn three_digits_of_a_time() {
-        let times = [
-            (953, "0.000953"),
-            (25_557, "0.0256"),
-            (12_345_678, "12.3"),
-            (420_211_000, "420"),
-            (1_234_567_890, "1,235"),
-            (0, "0.000000"),
-        ];
-        assert!(times.iter().all(|(ns, shown)| ms_of_three_digits(*ns) == *shown));
-        assert_eq!(ms_of_three_digits(u64::MAX), "18,446,744,073,710");
-    }
 
     #[test]
     fn sizes_have_the_unit_that_suits_them() {

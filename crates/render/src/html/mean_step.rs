@@ -136,9 +136,7 @@ pub(super) fn parts(
         named_ns += ns;
         let percent = (ns * 1_000.0 / all_ns).round() / 10.0;
         idle_percent -= percent;
-        // In that time, the GPU is idle for this stage alone.
-        let start = if cause.kind == HostCauseKind::OtherWork { "" } else { IDLE };
-        let label = format!("{start}{}", shorten(&cause.text(true), NAME_CHARS));
+        let label = format!("{IDLE}{}", shorten(&cause.text(true), NAME_CHARS));
         parts.push(Part { label, mark, ns, percent, to: section("causes") });
     }
     if named_ns > 0.0 {

@@ -794,6 +794,7 @@ fn mark(kind: WindowKind) -> &'static str {
         WindowKind::Busy => "w-busy",
         WindowKind::LaunchGaps => "g-launch",
         WindowKind::OtherIdle => "g-idle",
+        WindowKind::OtherWork => "w-other",
     }
 }
 
@@ -866,6 +867,6 @@ fn window(report: &Report, answer: &StageAnswer, number: usize, id: &str) -> Opt
         ms(all_ns),
         text(&over),
         text(&by_cause),
-        text(&idle_kinds()),
+        text(&idle_kinds(split.parts.iter().map(|part| part.kind))),
     ))
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{
-    ABSENT, count, counted, grouped, ms3, or_absent, percent1, shown_time, us3,
+    ABSENT, count, counted, ms3, or_absent, percent1, shown_time, us3,
 };
 use stage2_contract::text::{shorten, shorten_kernel};
 use stage2_model::kernels::{
@@ -13,13 +13,14 @@ use stage2_model::kernels::{
 };
 use stage2_model::{
     Bottleneck, BottleneckKind, LateCause, LateDelays, LateRow, LateSteps, RankStageRow, Report,
-    StageAnswer, StepTimeline, late_in_turn, times_faster,
+    StageAnswer, StepTimeline, late_in_turn,
 };
 
 use crate::html::chart::has_points;
 use crate::html::markdown::{attribute, class_mark, foreign, text};
 use crate::html::timeline::{first_shown, has_bar};
-use crate::page::{lead_first, told};
+use crate::page::{above_floor, lead_first, lost_by_counters, ms_of, step_is, told};
+use crate::table::capitalised;
 
 /// Rows: those with the longest time.
 const ROWS: usize = 500;
@@ -196,7 +197,7 @@ pub(super) fn table(report: &Report, kernels: &Kernels<'_>, stages: &[&str]) -> 
             "<b>attains</b>: the share of the rate that the hardware allows at the kernel's operations per \
              byte, by ncu or by sampled counters; it leads to the roofline. <b>lost</b>: its time in a step \
              times what is missing to 100 %, on one GPU on average. {}",
-            units(report, stages)
+            step_is(report, foreign).map_or_else(String::new, |said| said + " ")
         ),
         false => String::new(),
     };
@@ -264,10 +265,6 @@ fn link(to: Option<String>, full: &str, inner: String) -> String {
     }
 }
 
-fn ms_of(ns: f64) -> String {
-    grouped(&format!("{:.3}", ns / 1e6))
-}
-
 /// Where the pictures of a stage are that a kernel is in.
 struct Section<'r> {
     number: usize,
@@ -288,17 +285,6 @@ impl<'r> Section<'r> {
         self.timeline.filter(|timeline| has_bar(timeline, kernel))?;
         Some(format!("#stage-{}-timeline", self.number))
     }
-}
-
-/// What a step is, where it is something else.
-fn units(report: &Report, stages: &[&str]) -> String {
-    let of_stage = |stage: &&str| {
-        let answer = report.answer.stages.iter().find(|answer| answer.stage == **stage)?;
-        let unit = answer.step.as_ref()?.shown_unit();
-        (unit != "step").then(|| format!("one {unit} in {}", foreign(&shorten(stage, 60))))
-    };
-    let units: Vec<String> = stages.iter().filter_map(of_stage).collect();
-    if units.is_empty() { String::new() } else { format!("A step is {}. ", units.join(", ")) }
 }
 
 /// Rows of the short table, ...
@@ -371,7 +357,7 @@ pub(super) fn top_losses(report: &Report, kernels: &Kernels<'_>) -> Option<Strin
     }
     let head: String = head.iter().map(|(name, number)| column(name, *number)).collect();
     let (order, how) = match has_counters {
-        true => ("lose most", String::new()),
+        true => ("lose most", lost_by_measured(answer, &kernels.losses)),
         false if told > 0 => (
             "take longest, the first one of those that could gain most",
             lost_in_all(answer, &floors),
@@ -388,19 +374,16 @@ pub(super) fn top_losses(report: &Report, kernels: &Kernels<'_>) -> Option<Strin
     ))
 }
 
+/// What all kernels of a stage lose at the most, and how much of that those do that are ranked.
+fn lost_by_measured(answer: &StageAnswer, losses: &[Loss<'_>]) -> String {
+    let above = above_floor(answer).map(|above| capitalised(&above) + ". ");
+    let counted = lost_by_counters(answer, losses).map(|counted| capitalised(&counted) + " ");
+    text(&(above.unwrap_or_default() + &counted.unwrap_or_default()))
+}
+
 /// What the kernels of a stage lose at the most, together and by class, as far as floors tell, and how to see what each
 /// one loses.
 fn lost_in_all(answer: &StageAnswer, floors: &[ClassFloor]) -> String {
-    let known = answer.bottleneck.as_ref().filter(|found| found.is_of_step()).and_then(|found| {
-        let (ns, over) = (found.kernels()?.ns as f64, found.kernels_over_floor?);
-        let (all, floor, lost) =
-            (shown_time(ns), shown_time(ns / over), shown_time(ns - ns / over));
-        Some(format!(
-            "The kernels that compute take {all} per {}, {} the kernels' floor of {floor}: they lose at most {lost}",
-            text(&found.of),
-            times_faster(over)
-        ))
-    });
     let of_class = |class: &ClassFloor| {
         let [lost, all, floor] = [class.above_ns(), class.ns, class.floor_ns].map(shown_time);
         match class.reads {
@@ -416,7 +399,7 @@ fn lost_in_all(answer: &StageAnswer, floors: &[ClassFloor]) -> String {
         true => ". ".to_owned(),
         false => format!(": {}. ", of_classes.join("; ")),
     };
-    known.map(|known| known + &of_classes).unwrap_or_default()
+    above_floor(answer).map(|known| text(&capitalised(&known)) + &of_classes).unwrap_or_default()
         + "To see what each one loses, run again with <code>profiling.collector.counters=on</code>, or with the ncu pass. "
 }
 

@@ -80,6 +80,7 @@ pub(super) fn full(hostile: &str) -> Report {
             })
             .collect(),
         step_series: vec![StepSeries {
+            cold_steps: 1,
             until_next: false,
             stage: decode.clone(),
             path: decode.clone(),
@@ -408,6 +409,15 @@ fn the_mean_step_is_a_bar_whose_parts_lead_to_what_explains_them() {
         "idle: smaller causes (waiting for the GIL held by 'detok' 0.1 us, \u{2026}) 1.6 us";
     let bar = parse(&written(&report)).of_class("mean")[0].text();
     assert!(bar.contains(small), "{bar}");
+    // Work of other stages is a part of its own, and not idle time.
+    let mut beside = report.clone();
+    let parts = &mut beside.answer.stages[0].window.as_mut().expect("a window").parts;
+    let waiting = parts.iter_mut().find(|part| part.kind == WindowKind::Waiting).expect("waiting");
+    waiting.kind = WindowKind::OtherWork;
+    let page = parse(&written(&beside));
+    let bar = page.of_class("mean")[0].text();
+    assert!(bar.contains("work of other stages") && bar.contains(small), "{bar}");
+    assert!(page.by_id("stage-1").text().contains("which is not idle time"));
     // What the host did is no cause where it was ahead.
     let (rule, stage) = (Rule::HostAhead, Some(report.answer.stages[0].stage.clone()));
     report.insight.takeaways = vec![Takeaway { rule, stage, ..Takeaway::default() }];

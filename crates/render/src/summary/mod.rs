@@ -9,9 +9,7 @@ pub(crate) mod tests;
 
 use std::collections::HashSet;
 
-use stage2_contract::text::numbers::{
-    count, counted, ms_of_three_digits, ms3, or_absent, percent1, shown_time, us3,
-};
+use stage2_contract::text::numbers::{count, counted, ms3, or_absent, percent1, shown_time, us3};
 use stage2_contract::text::{code, code_in_text, shorten, shorten_kernel};
 use stage2_model::{DeviceRow, Fact, ModelUse, OperatorRow, Report, StageRow};
 use stage2_report::conclusions::Shown;
@@ -23,12 +21,14 @@ use crate::costs::costs_in_brief;
 use crate::facts::brief_screen;
 use crate::kernels::waiting_in_communication;
 use crate::operators::basis;
-use crate::page::{Page, busy_in_stages, idle_percent, is_answered, run_line};
+use crate::page::{Page, busy_in_stages, idle_percent, is_answered, ms_of, run_line, step_is};
 use crate::stages::no_stage;
 use crate::table::{NAME_CHARS, Table, decimal, name, none, sentence, text};
 use crate::utilisation::mfu;
 use crate::{advice, engine, stages, steps};
-use stage2_model::kernels::{Kernel, model_stages, stage_kernels, top_kernels};
+use stage2_model::kernels::{
+    Kernel, Loss, model_stages, stage_kernels, steps as steps_of, top_kernels,
+};
 
 /// Sentences of the head; Takeaways has more.
 const SENTENCES: usize = 3;
@@ -308,7 +308,7 @@ fn operators(report: &Report) -> String {
         .right("Host total (ms)", |row| row.host_total_ns.map(ms3))
         .right("GPU total (ms)", |row| row.gpu_inclusive_ns.map(ms3))
         .right("Calls", |row| count(row.calls))
-        .right("Host mean (ms)", |row| row.host_mean_ns.map(ms_of_three_digits));
+        .right("Host mean (us)", |row| row.host_mean_ns.map(us3));
     let (basis, source) = (basis(found), text(&found.source));
     let note = format!("{basis} Operators are nested. Source: {source}.\n\n");
     table.markdown_with_rest_in("operators.md") + &note
@@ -333,13 +333,20 @@ fn kernels(report: &Report) -> String {
     rows.splice(at..at, apart.drain(..last));
     rows.append(&mut apart);
     let shown = rows.get(..KERNELS.min(rows.len())).unwrap_or_default();
+    let of_steps = steps_of(report);
+    let loss = |kernel: &Kernel<'_>| {
+        let Loss { ns_of_step, ns_per_step, .. } = Loss::of(kernel, &of_steps);
+        (ns_of_step, ns_per_step)
+    };
     let table = Table::new(shown)
         .left("Kernel", |kernel| code(&shorten_kernel(&kernel.row.kernel, SHORT_NAME_CHARS)))
         .left("Stage", |kernel| name(&kernel.row.stage))
         .right("Total (ms)", |kernel| kernel.usual_ns.map(ms3))
         .right("Calls", |kernel| count(kernel.usual_calls))
         .right("Mean (us)", |kernel| kernel.usual_mean_ns().map(us3))
-        .right("Share of the stage (%)", |kernel| kernel.percent.map(percent1))
+        .right("Share (%)", |kernel| kernel.percent.map(percent1))
+        .right("Time (ms per step)", |kernel| loss(kernel).0.map(ms_of))
+        .right("Lost (ms per step)", |kernel| loss(kernel).1.map(ms_of))
         .left("Class", |kernel| text(&kernel.row.class))
         .left("Bound", |kernel| kernel.known_bound());
     let more = match rows.len().saturating_sub(KERNELS) {
@@ -348,11 +355,13 @@ fn kernels(report: &Report) -> String {
             format!("{} more: kernels.md has the longest, kernels.csv all. ", count(more as u64))
         }
     };
+    let unit = step_is(report, text).filter(|_| shown.iter().any(|k| loss(k).0.is_some()));
     let waiting = waiting
         .map(|said| format!(" Communication comes last, not ranked with the others. {said}"));
     format!(
-        "{}{more}Shares: of the stage's kernel time, without cold first calls where there are others.{} {}\n\n",
+        "{}{more}Shares: of the stage's kernel time, without cold first calls where there are others.{}{} {}\n\n",
         table.markdown(),
+        unit.map_or_else(String::new, |said| format!(" {said}")),
         waiting.unwrap_or_default(),
         match shown.iter().any(|kernel| kernel.known_bound().is_some()) {
             true => "Bounds: by counters of ncu, or sampled ones where marked.",

@@ -6,8 +6,8 @@ use crate::conclusions::sample_basis::{is_warm, sample_basis};
 use crate::roofline::takeaways::StageMeasurements;
 use stage2_contract::order::Order as _;
 use stage2_model::{
-    Bottleneck, BottleneckKind, BottleneckPart, Bound, Floor, HostCauseKind, HostStage, NEAR_FLOOR,
-    RankIdle, RankStageRow, Report, StageRow, StepTimes, WindowKind, WindowSplit,
+    Bottleneck, BottleneckKind, BottleneckPart, Bound, Floor, NEAR_FLOOR, RankIdle, RankStageRow,
+    Report, StageRow, StepTimes, WindowKind, WindowSplit,
 };
 
 /// From this share of a time on, percent, "most of it" holds.
@@ -19,7 +19,6 @@ pub(super) struct Known<'k> {
     pub(super) step: Option<&'k StepTimes>,
     pub(super) floor: &'k Floor,
     pub(super) measured: Option<&'k StageMeasurements>,
-    pub(super) host: Option<&'k HostStage>,
 }
 
 /// `None` if all parts of the mean step round to 0 ns.
@@ -36,9 +35,8 @@ pub(super) fn bottleneck(report: &Report, row: &StageRow, known: &Known<'_>) -> 
         let parts = window.parts.iter().filter(|part| kinds.contains(&part.kind));
         parts.map(|part| part.ns as f64).sum::<f64>()
     };
-    let (gaps_ns, idle_ns) = (sum(&[WindowKind::LaunchGaps]), sum(&[WindowKind::OtherIdle]));
-    let (launches, longer) = own_idle(known.host, gaps_ns, idle_ns);
-    let other_ns = OtherWork::of(known.host, gaps_ns + idle_ns).ns;
+    let (launches, longer) = (sum(&[WindowKind::LaunchGaps]), sum(&[WindowKind::OtherIdle]));
+    let other_ns = sum(&[WindowKind::OtherWork]);
     let is_ahead = known.measured.and_then(|measured| measured.host);
     let is_ahead = is_ahead.is_some_and(|host| host.ahead_percent >= MOST_PERCENT);
     let idle = match is_ahead || launches > longer {
@@ -67,33 +65,6 @@ pub(super) fn bottleneck(report: &Report, row: &StageRow, known: &Known<'_>) -> 
     let bottleneck =
         Bottleneck { of: of.to_owned(), ns, parts, kernels_over_floor: over_floor, ranks };
     (ns > 0).then_some(bottleneck)
-}
-
-/// Launch gaps and longer idle times, both without those in which the GPU worked for other stages.
-pub(super) fn own_idle(host: Option<&HostStage>, gaps_ns: f64, longer_ns: f64) -> (f64, f64) {
-    let other = OtherWork::of(host, gaps_ns + longer_ns);
-    let longer = longer_ns - (other.ns - other.gaps_ns);
-    ((gaps_ns - other.gaps_ns).max(0.0), longer.max(0.0))
-}
-
-/// Idle time of a stage in which the GPU worked for another one, by the samples of its host.
-struct OtherWork {
-    ns: f64,
-    /// The part of it in launch gaps.
-    gaps_ns: f64,
-}
-
-impl OtherWork {
-    fn of(host: Option<&HostStage>, idle_ns: f64) -> Self {
-        let causes = host.iter().flat_map(|host| &host.causes);
-        let other = causes.filter(|cause| cause.kind == HostCauseKind::OtherWork);
-        let part = |percent: f64| idle_ns * percent.clamp(0.0, 100.0) / 100.0;
-        let none = Self { ns: 0.0, gaps_ns: 0.0 };
-        other.fold(none, |sum, cause| Self {
-            ns: sum.ns + part(cause.percent),
-            gaps_ns: sum.gaps_ns + part(cause.launch_gaps_percent),
-        })
-    }
 }
 
 /// The time of the kernels of a step divided by the floor of that step.
@@ -156,7 +127,7 @@ fn ranks(report: &Report, row: &StageRow, units: f64) -> Vec<RankIdle> {
 mod tests {
     use super::*;
     use crate::roofline::takeaways::{HostLead, KernelMeasurements};
-    use stage2_model::{Figure, HostCause, StepUnit, WarmIdle, WarmRow, WindowPart};
+    use stage2_model::{Figure, StepUnit, WarmIdle, WarmRow, WindowPart};
     use stage2_read::kernel_class::KernelClass;
 
     const MS: u64 = 1_000_000;
@@ -188,17 +159,16 @@ mod tests {
     }
 
     fn of(window: &WindowSplit, floor: &Floor) -> Bottleneck {
-        found(window, floor, None, None).expect("a bottleneck")
+        found(window, floor, None).expect("a bottleneck")
     }
 
     fn found(
         window: &WindowSplit,
         floor: &Floor,
         measured: Option<&StageMeasurements>,
-        host: Option<&HostStage>,
     ) -> Option<Bottleneck> {
         let step = steps(None);
-        let known = Known { window, step: Some(&step), floor, measured, host };
+        let known = Known { window, step: Some(&step), floor, measured };
         bottleneck(&Report::default(), &StageRow::default(), &known)
     }
 
@@ -251,7 +221,7 @@ mod tests {
     }
 
     fn found_in(parts: &[(WindowKind, u64)]) -> Option<Bottleneck> {
-        found(&window(parts), &no_floor(), None, None)
+        found(&window(parts), &no_floor(), None)
     }
 
     #[test]
@@ -295,7 +265,7 @@ mod tests {
         ] {
             let top_kernels = vec![kernel(30.0, bound), kernel(25.0, bound), kernel(40.0, None)];
             let measured = StageMeasurements { top_kernels, ..StageMeasurements::default() };
-            let found = found(&busy, &no_floor(), Some(&measured), None).expect("known");
+            let found = found(&busy, &no_floor(), Some(&measured)).expect("known");
             assert_eq!(found.first().map(|part| part.kind), Some(kind), "{bound:?}");
         }
     }
@@ -309,20 +279,16 @@ mod tests {
         ]);
         let lead = HostLead { ahead_percent: 80.0, behind_percent: 0.0 };
         let ahead = StageMeasurements { host: Some(lead), ..StageMeasurements::default() };
-        let ahead = found(&idle, &no_floor(), Some(&ahead), None).expect("known");
+        let ahead = found(&idle, &no_floor(), Some(&ahead)).expect("known");
         assert_eq!(parts(&ahead)[0], (BottleneckKind::Launches, 4 * MS));
-        let cause = |kind, percent, launch_gaps_percent| HostCause {
-            kind,
-            percent,
-            launch_gaps_percent,
-            ..HostCause::default()
-        };
-        let causes = vec![
-            cause(HostCauseKind::OtherWork, 75.0, 0.0),
-            cause(HostCauseKind::EngineCode, 25.0, 25.0),
-        ];
-        let host = HostStage { causes, ..HostStage::default() };
-        let beside = found(&idle, &no_floor(), None, Some(&host)).expect("known");
+        let beside = of(
+            &window(&[
+                (WindowKind::Compute, MS),
+                (WindowKind::LaunchGaps, MS),
+                (WindowKind::OtherWork, 3 * MS),
+            ]),
+            &no_floor(),
+        );
         assert_eq!(
             parts(&beside),
             [
@@ -338,13 +304,7 @@ mod tests {
     fn times_are_those_of_a_token_a_step_or_the_whole_window() {
         let split = window(&[(WindowKind::Compute, 8 * MS), (WindowKind::OtherIdle, 24 * MS)]);
         let (floor, tokens) = (floor(16.0 * MS as f64, 0.0), steps(Some(4)));
-        let known = Known {
-            window: &split,
-            step: Some(&tokens),
-            floor: &floor,
-            measured: None,
-            host: None,
-        };
+        let known = Known { window: &split, step: Some(&tokens), floor: &floor, measured: None };
         let (report, row) = (Report::default(), StageRow::default());
         let of_token = bottleneck(&report, &row, &known).expect("known");
         assert_eq!((of_token.of.as_str(), of_token.ns), ("token", 8 * MS));
@@ -376,13 +336,7 @@ mod tests {
             let mut report = Report::default();
             report.ranks.stages = rows;
             let (step, floor) = (steps(None), no_floor());
-            let known = Known {
-                window: &split,
-                step: Some(&step),
-                floor: &floor,
-                measured: None,
-                host: None,
-            };
+            let known = Known { window: &split, step: Some(&step), floor: &floor, measured: None };
             let found = bottleneck(&report, &row, &known).expect("known");
             found.ranks.into_iter().map(|rank| (rank.who, rank.ns)).collect::<Vec<_>>()
         };

@@ -21,10 +21,10 @@ use stage2_contract::order::Order as _;
 use stage2_contract::text::shorten_kernel;
 use stage2_model::{
     Absent, Answer, BusyParts, CollectiveRow, EngineSteps, Experiment, Figure, FirstStep, Floor,
-    HostStage, InferredStepRow, LateRow, MeanTime, ModelUse, Origin, PathKind, Peaks,
-    RATE_SHARE_MOST, Removed, Report, Role, Rule, Slowdown, StageAnswer, StageCost, StageRow,
-    StageSteps, StageUtilisation, Status, StepTimes, StepUnit, Takeaway, TokensCounted, WindowKind,
-    WindowPart, WindowSplit, is_first_token_range,
+    HostOtherWork, HostStage, InferredStepRow, LateRow, MeanTime, ModelUse, Origin, PathKind,
+    Peaks, RATE_SHARE_MOST, Removed, Report, Role, Rule, Slowdown, StageAnswer, StageCost,
+    StageRow, StageSteps, StageUtilisation, Status, StepTimes, StepUnit, Takeaway, TokensCounted,
+    WindowKind, WindowPart, WindowSplit, is_first_token_range,
 };
 use stage2_read::kernel_class::KernelClass;
 
@@ -130,19 +130,20 @@ fn stage<'r>(report: &Report, index: &StageIndex<'_>, row: &'r StageRow) -> Answ
     let collectives = of_stage(&index.collectives, stage);
     let steps = steps_of_stage(report, index, row);
     let per_instance = steps.as_ref().filter(|steps| steps.times.unit != StepUnit::Inferred);
-    let window =
-        split_window(report, row, collectives, per_instance.map(|steps| steps.per_instance));
+    let host = index.host.get(stage).copied();
+    let other_work = host.and_then(|host| host.other_work);
+    let per_instance = per_instance.map(|steps| steps.per_instance);
+    let window = split_window(report, row, collectives, per_instance, other_work);
     let ratio = index.costs.get(stage).and_then(|cost| cost.ratio);
     let mean_ns = window.as_ref().ok().and_then(mean_step_ns);
     let floor = least_time(used, numbers, steps.as_ref(), mean_ns, ratio);
     let late = of_stage(&index.late, stage);
-    let host = index.host.get(stage).copied();
-    let of_stage = Stage { collectives, late, measured, window: window.as_ref().ok(), host };
+    let of_stage = Stage { collectives, late, measured, window: window.as_ref().ok() };
     let mut gain = of_stage.largest_gain(takeaways, &floor);
     let step = steps.map(|steps| steps.times);
     let bottleneck = window.as_ref().ok().and_then(|window| {
         let (step, floor) = (step.as_ref(), &floor);
-        bottleneck::bottleneck(report, row, &Known { window, step, floor, measured, host })
+        bottleneck::bottleneck(report, row, &Known { window, step, floor, measured })
     });
     if let (Some(first), Some(bottleneck)) = (&mut gain.step, &bottleneck) {
         let is_known = first.factor.is_some() || !first.removes.is_empty();
@@ -303,6 +304,8 @@ struct StageWindow {
     short_gaps_ns: u64,
     /// Waiting and transfer in the collectives of the stage, where nearly all of them were split.
     communication: Option<(u64, u64)>,
+    /// What work of other stages has of the time without work of this one.
+    other_work: Option<HostOtherWork>,
 }
 
 /// Why the window of a stage without kernels, copies, fills and replays is not split.
@@ -315,6 +318,7 @@ fn split_window(
     row: &StageRow,
     collectives: &[&CollectiveRow],
     steps_per_instance: Option<f64>,
+    other_work: Option<HostOtherWork>,
 ) -> Result<WindowSplit, &'static str> {
     if report.coverage.verdict.status == Status::Empty {
         return Err("no GPU work was recorded");
@@ -351,6 +355,7 @@ fn split_window(
         busy_parts,
         short_gaps_ns: short_gaps_ns.unwrap_or(0),
         communication: communication(report, collectives, is_warm(report, row)),
+        other_work,
     };
     let split = window.split().ok_or("its window is shorter than the GPU work in it")?;
     let steps = steps_per_instance.map(|steps| steps * instances as f64);
@@ -382,8 +387,11 @@ impl StageWindow {
         } else {
             times.push((WindowKind::Busy, busy_ns));
         }
-        times.push((WindowKind::LaunchGaps, launch_ns));
-        times.push((WindowKind::OtherIdle, idle_ns - launch_ns));
+        let [gaps_ns, longer_ns, other_ns] =
+            HostOtherWork::split(self.other_work, launch_ns, idle_ns - launch_ns);
+        times.push((WindowKind::LaunchGaps, gaps_ns));
+        times.push((WindowKind::OtherIdle, longer_ns));
+        times.push((WindowKind::OtherWork, other_ns));
         let part = |(kind, ns)| {
             let percent = ns as f64 * 100.0 / window_ns as f64;
             WindowPart { kind, ns, percent }
@@ -517,7 +525,6 @@ struct Stage<'a> {
     late: &'a [&'a LateRow],
     measured: Option<&'a StageMeasurements>,
     window: Option<&'a WindowSplit>,
-    host: Option<&'a HostStage>,
 }
 
 impl Stage<'_> {
@@ -585,23 +592,6 @@ impl Stage<'_> {
         Some(Vanishing { ns, condition, removes, ..Vanishing::default() })
     }
 
-    /// All idle time, except that in which the GPU works for other stages: no change here can save that.
-    fn without_idle(&self) -> Option<Vanishing> {
-        let [gaps_ns, longer_ns] = [WindowKind::LaunchGaps, WindowKind::OtherIdle]
-            .map(|kind| self.part_ns(&[kind]).unwrap_or(0.0));
-        let (gaps_ns, longer_ns) = bottleneck::own_idle(self.host, gaps_ns, longer_ns);
-        let parts = [
-            self.removal(WindowKind::LaunchGaps.label(), gaps_ns)?,
-            self.removal(WindowKind::OtherIdle.label(), longer_ns)?,
-        ];
-        Some(Vanishing {
-            ns: gaps_ns + longer_ns,
-            condition: "the GPU's idle time vanishes".to_owned(),
-            removes: parts.into_iter().filter(|part| part.percent >= 0.05).collect(),
-            ..Vanishing::default()
-        })
-    }
-
     /// A part of a part.
     fn removal(&self, what: &str, ns: f64) -> Option<Removed> {
         let percent = ns * 100.0 / self.window?.window_ns as f64;
@@ -645,7 +635,10 @@ impl Stage<'_> {
             Rule::HostGaps if takeaway.experiment == Some(Experiment::more("tokens_per_s")) => {
                 self.with_more_requests(measured)
             }
-            Rule::LaunchBound | Rule::HostAhead | Rule::HostGaps => self.without_idle(),
+            Rule::LaunchBound | Rule::HostAhead | Rule::HostGaps => self.parts(
+                &[WindowKind::LaunchGaps, WindowKind::OtherIdle],
+                "the GPU's idle time vanishes",
+            ),
             Rule::HostCause | Rule::HostFault => self.without_cause(measured, takeaway),
             Rule::Waiting => self.without_waiting(),
             Rule::Communication => {

@@ -138,7 +138,8 @@ mod split {
         row: &StageRow,
         steps: Option<f64>,
     ) -> Result<WindowSplit, &'static str> {
-        split_window(report, row, &report.ranks.collectives.iter().collect::<Vec<_>>(), steps)
+        let collectives: Vec<_> = report.ranks.collectives.iter().collect();
+        split_window(report, row, &collectives, steps, None)
     }
 
     fn row() -> StageRow {
@@ -260,10 +261,16 @@ mod split {
             short_gaps_ns in any::<u64>(),
             communication in prop::option::of((any::<u64>(), any::<u64>())),
             known in any::<bool>(),
+            other in prop::option::of((-1.0..150.0, -1.0..150.0)),
         ) {
+            let other_work = other.map(|(percent, launch_gaps_percent)| HostOtherWork {
+                percent,
+                launch_gaps_percent,
+            });
             let busy_ns = compute_ns + communication_ns + copies_ns;
             let parts = BusyParts { compute_ns, communication_ns, copies_ns };
             let measured = StageWindow {
+                other_work,
                 window_ns: busy_ns + idle_ns,
                 busy_ns,
                 busy_parts: known.then_some(parts),
@@ -332,7 +339,6 @@ mod first {
             late: &late,
             measured: Some(&measured),
             window: Some(&window),
-            host: None,
         };
         stage.largest_gain(&all, &floor(distance)).step.expect("a step")
     }
@@ -362,7 +368,6 @@ mod first {
             late: &[],
             measured: Some(&measured),
             window: Some(&of_window),
-            host: None,
         };
         let of = stage.largest_gain(&[&sampled], &floor(Some(2.0)));
         let step = of.step.expect("a step");
@@ -485,21 +490,14 @@ mod first {
         let doubted =
             StageMeasurements { caveat: Some("cold".into()), ..StageMeasurements::default() };
         let (measured, window) = (Some(&doubted), &window(&parts));
-        let stage =
-            Stage { collectives: &[], late: &[], measured, window: Some(window), host: None };
+        let stage = Stage { collectives: &[], late: &[], measured, window: Some(window) };
         let of = stage.largest_gain(&[&takeaway(Rule::LaunchBound)], &floor(None));
         assert_eq!((of.step.expect("a step").factor, of.saved), (None, None));
         // While the GPU works for another stage, no launch of this one would be earlier.
-        let causes = vec![stage2_model::HostCause {
-            kind: stage2_model::HostCauseKind::OtherWork,
-            percent: 25.0,
-            ..stage2_model::HostCause::default()
-        }];
-        let host = HostStage { causes, ..HostStage::default() };
-        let parts = [(WindowKind::Compute, 500), (WindowKind::OtherIdle, 500)];
+        let parts = [(Compute, 500), (OtherIdle, 375), (OtherWork, 125)];
         let (measured, window) = (StageMeasurements::default(), self::window(&parts));
-        let (measured, window, host) = (Some(&measured), Some(&window), Some(&host));
-        let stage = Stage { collectives: &[], late: &[], measured, window, host };
+        let (measured, window) = (Some(&measured), Some(&window));
+        let stage = Stage { collectives: &[], late: &[], measured, window };
         let of = stage.largest_gain(&[&takeaway(Rule::HostAhead)], &floor(None));
         assert!((of.saved.expect("known") - 0.375).abs() < 1e-9, "{of:?}");
     }

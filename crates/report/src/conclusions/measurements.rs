@@ -19,9 +19,9 @@ use stage2_contract::text::numbers::percent1;
 use stage2_model::kernels::Counted;
 use stage2_model::rule::{HOST_FAULT_PERCENT, HOST_MAIN_PERCENT, HOST_OWN_PERCENT};
 use stage2_model::{
-    CollectiveRow, EngineSteps, Evidence, Figure, HostCauseKind, HostStage, KernelRow, LateCause,
-    LateRow, ModelUse, Origin, PathKind, RankStageRow, Report, Role, SampledKernel, StageKernelRow,
-    StageRow, StageUtilisation, Status, TokensCounted, late_in_turn,
+    CollectiveRow, EngineSteps, Evidence, Figure, HostCauseKind, HostOtherWork, HostStage,
+    KernelRow, LateCause, LateRow, ModelUse, Origin, PathKind, RankStageRow, Report, Role,
+    SampledKernel, StageKernelRow, StageRow, StageUtilisation, Status, TokensCounted, late_in_turn,
 };
 use stage2_read::kernel_class::KernelClass;
 use stage2_read::trace::stats::mean;
@@ -75,12 +75,18 @@ fn classes(report: &Report) -> Vec<KernelClass> {
 
 /// How long a stage left the GPU idle, and what for: over the warm instances where they are known,
 /// because a cold one can be most of all windows.
-fn idle(report: &Report, row: &StageRow) -> StageMeasurements {
+fn idle(report: &Report, row: &StageRow, other: Option<HostOtherWork>) -> StageMeasurements {
     let over = sample_basis(report, row);
     let idle_ns = over.window_ns.zip(over.busy_ns).map(|(all, busy)| all.saturating_sub(busy));
     let of_row = row.gpu_busy_percent.map(|busy| (100.0 - busy).max(0.0));
+    // As in the answer, without the time in which the GPU works for other stages.
+    let parts = idle_ns.map(|all| {
+        let gaps = over.short_gaps_ns.unwrap_or(0).min(all);
+        HostOtherWork::split(other, gaps, all - gaps)
+    });
+    let idle_ns = parts.map(|[gaps, longer, _]| gaps + longer);
     let of_window = || percent(idle_ns?, over.window_ns?);
-    let short_gaps = over.short_gaps_ns.zip(idle_ns);
+    let short_gaps = over.short_gaps_ns.and(parts).map(|[gaps, ..]| gaps).zip(idle_ns);
     let interval = over.window_ns.zip(over.kernels.filter(|kernels| *kernels > 0));
     // Durations are known of all instances only, and in a cold one a kernel can wait for seconds.
     let working_ns = over.busy_ns.map(|busy_ns| match over.busy_parts {
@@ -95,7 +101,7 @@ fn idle(report: &Report, row: &StageRow) -> StageMeasurements {
         warm_instances: is_warm(report, row).then_some(over.instances),
         // Absent where the row does not know it: another process may have used the GPU.
         idle_percent: of_row.map(|of_row| of_window().unwrap_or(of_row)),
-        short_gaps_percent: short_gaps.and_then(|(short, idle)| percent(short.min(idle), idle)),
+        short_gaps_percent: short_gaps.and_then(|(short, idle)| percent(short, idle)),
         interval_us: interval.map(|(window_ns, kernels)| window_ns as f64 / 1e3 / kernels as f64),
         kernel_mean_us: each.map(|(ns, kernels)| ns as f64 / 1e3 / kernels as f64),
         kernels: over.kernels.or(row.kernels),
@@ -121,7 +127,6 @@ const HOST_CAUSES: usize = 3;
 /// `at`: its place among the stages with samples.
 fn host_causes(at: usize, found: &HostStage) -> Vec<HostEvidence> {
     let findings = found.causes.iter().enumerate().filter(|(_, cause)| cause.is_finding());
-    let findings = findings.filter(|(_, cause)| cause.kind != HostCauseKind::OtherWork);
     let causes = findings.take(HOST_CAUSES).map(|(row, cause)| {
         let name = cause.text(true);
         let share = format!("{} ± {} %", percent1(cause.percent), percent1(cause.error_percent));
@@ -369,7 +374,8 @@ fn stage(report: &Report, rows: &Rows<'_>, row: &StageRow) -> StageMeasurements 
         (timed, timed_ns) = (timed.saturating_sub(out_calls), timed_ns.saturating_sub(ns));
     }
     let over_all = if outliers.is_empty() { row.kernel_mean_ns } else { mean(timed_ns, timed) };
-    let idle = idle(report, row);
+    let sampled = rows.host.get(row.stage.as_str());
+    let idle = idle(report, row, sampled.and_then(|(_, found)| found.other_work));
     let top = of_stage(&rows.longest, &row.stage).iter();
     let mut top: Vec<KernelMeasurements> =
         top.filter_map(|kernel| top_kernel(rows, kernel, &outliers, all_ns)).collect();
@@ -382,7 +388,6 @@ fn stage(report: &Report, rows: &Rows<'_>, row: &StageRow) -> StageMeasurements 
     let engine = report.engine.as_ref().and_then(|run| run.timed(stage_name));
     let of_engine = engine.and_then(|kind| kind.tokens_per_s);
     let tokens_counted = TokensCounted::of(engine, row.role);
-    let sampled = rows.host.get(stage_name);
     StageMeasurements {
         stage: row.stage.clone(),
         decode: row.role == Role::Decode,

@@ -17,8 +17,8 @@ use stage2_contract::trace::host::{NOTE, OFF, PYTHON};
 use stage2_model::finding::Id;
 use stage2_model::{
     Evidence, Finding, HOST_ERRORS_LEAST, HOST_SAMPLES_LEAST, HostCause, HostCauseKind,
-    HostCauseProcess, HostFrame, HostLine, HostProcess, HostStackTime, HostStage, HostUse,
-    StageRow,
+    HostCauseProcess, HostFrame, HostLine, HostOtherWork, HostProcess, HostStackTime, HostStage,
+    HostUse, StageRow,
 };
 use stage2_read::host_cause::{Calls, doing, named_thread, waits_for};
 use stage2_read::trace::host::{Cause, HostCapture, Idle, Sum, Thread};
@@ -397,13 +397,16 @@ impl Part {
     }
 
     /// The time of a stack, the innermost frame of which comes first; the leaf is what the thread waited for.
-    /// `None`: there is no room for more stacks.
+    /// `None`: there is no room for more stacks, or it is not idle time.
     fn stack(
         &mut self,
         own: Vec<u32>,
         key: &CauseKey,
         reading: &mut Reading<'_>,
     ) -> Option<&mut StackTime> {
+        if key.kind == HostCauseKind::OtherWork {
+            return None;
+        }
         let mut stack: Vec<u32> = own.into_iter().rev().take(STACK_KEPT).collect();
         if !key.kind.is_code() {
             let (kind, thread, called) = (key.kind, key.thread.clone(), key.call.clone());
@@ -434,6 +437,39 @@ impl Part {
         if let Some(known) = self.stack(own, &key, reading) {
             known.sampled.add(sum);
         }
+    }
+
+    /// Takes out the time in which work of other stages ran: it is not idle time. Returns how much that was, and how
+    /// times become shares of the rest.
+    fn without_other_work(&mut self, shares: &Shares) -> (Option<HostOtherWork>, Shares) {
+        let mut other = CauseSum::default();
+        self.causes.retain(|key, of| {
+            let is_other = key.kind == HostCauseKind::OtherWork;
+            if is_other {
+                other.add(of);
+            }
+            !is_other
+        });
+        let (percent, _) = shares.share(&other.sum, &other.exact, self);
+        let sampled_ns = self.idle.ns.max(1) as f64;
+        let found = HostOtherWork {
+            percent,
+            launch_gaps_percent: shares.gaps_percent(other.launch_gaps_ns, self),
+        };
+        let part = other.sum.ns as f64 / sampled_ns;
+        // What no sample stands for stays idle time of which nothing is known.
+        let outside = 1.0 - shares.covered * part;
+        let idle_ns = (shares.idle_ns * (1.0 - percent / 100.0)).max(1.0);
+        let shares = Shares {
+            idle_ns,
+            outside: (shares.idle_ns * shares.outside * outside / idle_ns).clamp(0.0, 1.0),
+            covered: if outside > 0.0 { shares.covered * (1.0 - part) / outside } else { 0.0 },
+        };
+        self.idle.samples = self.idle.samples.saturating_sub(other.sum.samples);
+        self.idle.ns = self.idle.ns.saturating_sub(other.sum.ns);
+        self.idle.squares = (self.idle.squares - other.sum.squares).max(0.0);
+        self.in_calls.samples = self.in_calls.samples.saturating_sub(other.exact.samples);
+        ((percent > 0.0).then_some(found), shares)
     }
 
     fn merge(&mut self, other: Self) {
@@ -492,16 +528,25 @@ impl Stage {
         };
         let covered = window_ns.filter(|ns| *ns > 0);
         let covered = covered.map_or(1.0, |ns| (part.all.ns as f64 / ns as f64).min(1.0));
-        let samples = part.idle.samples.saturating_add(part.in_calls.samples);
-        let is_enough = samples >= HOST_SAMPLES_LEAST;
-        let shares = Shares::of(&part, idle_ns, covered);
+        let samples = |part: &Part| part.idle.samples.saturating_add(part.in_calls.samples);
+        let is_enough = samples(&part) >= HOST_SAMPLES_LEAST;
+        let mut shares = Shares::of(&part, idle_ns, covered);
+        let mut other_work = None;
+        if is_enough {
+            (other_work, shares) = part.without_other_work(&shares);
+        }
+        let idle_ns = idle_ns.map(|ns| {
+            let [gaps_ns, longer_ns, _] = HostOtherWork::split(other_work, 0, ns);
+            gaps_ns + longer_ns
+        });
         let stacks = stack_times(&part, &shares, frames, names);
         HostStage {
             stage: row.stage.clone(),
             window_ns,
             idle_ns,
+            other_work,
             threads: part.threads.iter().cloned().collect(),
-            samples,
+            samples: samples(&part),
             covered_percent: covered * 100.0,
             waits_for_work_percent: part.waits_for_work.percent_of(&part.all).0,
             causes: if is_enough { causes(&part, &shares, frames, processes) } else { Vec::new() },
@@ -544,6 +589,11 @@ impl Shares {
         let percent = percent * sampled + exact.ns as f64 / self.idle_ns * 100.0;
         (percent, (error * sampled).hypot(exact_error))
     }
+
+    /// The share of samples in launch gaps, percent.
+    fn gaps_percent(&self, ns: u64, part: &Part) -> f64 {
+        ns as f64 / part.idle.ns.max(1) as f64 * self.outside * self.covered * 100.0
+    }
 }
 
 /// The causes, which add up to 100 %: of time that no sample stands for nothing is known, unless it is in calls.
@@ -559,7 +609,6 @@ fn causes(
     let row = |function: Function<'_>| {
         let found = &function.sum;
         let (percent, error_percent) = shares.share(&found.sum, &found.exact, part);
-        let launch_gaps = found.launch_gaps_ns as f64 / part.idle.ns.max(1) as f64;
         let (beside_work_percent, beside_work_error_percent) = function.beside_work(part, frames);
         let shown = found.stack.1.iter().take(STACK_SHOWN).rev();
         HostCause {
@@ -571,7 +620,7 @@ fn causes(
             percent,
             error_percent,
             samples: found.sum.samples.saturating_add(found.exact.samples),
-            launch_gaps_percent: launch_gaps * shares.outside * shares.covered * 100.0,
+            launch_gaps_percent: shares.gaps_percent(found.launch_gaps_ns, part),
             beside_work_percent,
             beside_work_error_percent,
             stack: shown.filter_map(|at| frame(*at)).map(|frame| frame.text()).collect(),

@@ -72,6 +72,8 @@ impl Path {
             file: self.file.clone(),
             until_next: until_next.is_some(),
             buckets: shown.buckets(),
+            // A cold step that no other one followed is not among those shown.
+            cold_steps: if warm { self.most.cold.count } else { 0 },
             outliers: shown.longest(warm, times.p99().unwrap_or(u64::MAX)),
             median: shown.nearest(warm, times.median().unwrap_or(0)),
             ..StepSeries::default()

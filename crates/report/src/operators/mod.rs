@@ -160,7 +160,8 @@ fn absence(report: &Report, settings: &OperatorSettings) -> Absence {
         "--annotate torch-ops was on, so look for lines `stage2:` on the workload's stderr; it needs \
          a workload in Python, a PyTorch built for CUDA, and neither `-I`, `-E` nor `-S`"
     } else {
-        "run again with --annotate torch-ops, which makes PyTorch mark its operators"
+        "run again with --annotate torch-ops, which makes PyTorch mark its operators (and slows the host down): \
+         stage2-launch run --annotate torch-ops -- COMMAND"
     };
     Absence { reason, remedy: remedy.to_owned() }
 }

@@ -28,6 +28,8 @@ const ALIKE: i64 = 2;
 pub(super) struct Samples {
     path: String,
     until_next: bool,
+    /// How many of the first steps are cold, and left out.
+    cold_steps: u64,
     /// That of the steps so far; samples before the first one, which is cold, are not needed.
     thread: Option<u32>,
     steps: Vec<Span>,
@@ -37,8 +39,8 @@ pub(super) struct Samples {
 }
 
 impl Samples {
-    pub(super) fn of(path: &str, until_next: bool) -> Self {
-        Self { path: path.to_owned(), until_next, ..Self::default() }
+    pub(super) fn of(path: &str, until_next: bool, cold_steps: u64) -> Self {
+        Self { path: path.to_owned(), until_next, cold_steps, ..Self::default() }
     }
 
     pub(super) fn add(&mut self, event: &Event<'_>) {
@@ -89,8 +91,10 @@ impl Samples {
             let (shorter, longer) = (span.ns().min(length), span.ns().max(length));
             shorter > 0 && longer <= shorter.saturating_mul(ALIKE) && span.start_ns <= last_ns
         };
-        self.steps.retain(alike);
         self.steps.order_by_key(|span| span.start_ns);
+        let cold = usize::try_from(self.cold_steps).unwrap_or(usize::MAX);
+        self.steps.drain(..cold.min(self.steps.len()));
+        self.steps.retain(alike);
         let place = |&(at, name): &(i64, usize)| {
             let before = self.steps.partition_point(|span| span.start_ns < at).checked_sub(1)?;
             let span = self.steps.get(before).filter(|span| at <= span.end_ns)?;
@@ -154,7 +158,7 @@ mod tests {
 
     #[test]
     fn samples_of_all_steps_of_about_one_length_are_placed_in_one() {
-        let mut samples = Samples::of("decode", true);
+        let mut samples = Samples::of("decode", true, 2);
         for name in ["prepare", "launch", "compile"] {
             samples.names.insert(name.to_owned(), ());
         }
@@ -166,9 +170,10 @@ mod tests {
             // Between two steps.
             samples.all.push((start_ns + 150, 2));
         }
-        // A cold one, as long as three.
-        samples.step(Span { start_ns: -300, end_ns: 0 }, 7);
-        samples.all.push((-100, 2));
+        // Two cold ones, the first as long as three.
+        samples.step(Span { start_ns: -500, end_ns: -200 }, 7);
+        samples.step(Span { start_ns: -150, end_ns: -50 }, 7);
+        samples.all.extend([(-400, 2), (-100, 2)]);
         let mut kept = Vec::new();
         let mut keep = |name: &str| {
             kept.push(name.to_owned());

@@ -85,7 +85,7 @@ fn timelines(
         let steps = places.iter().filter_map(|at| {
             let (series, step) = chosen.get(*at)?;
             let lasts_ns = series.until_next.then_some(step.host_ns);
-            Some((*at, StepEvents::of(*step, &series.path, lasts_ns)))
+            Some((*at, StepEvents::of(*step, &series.path, lasts_ns, series.cold_steps)))
         });
         let mut steps: Vec<(usize, StepEvents)> = steps.collect();
         if let Err(error) = read(file, &mut steps) {
@@ -200,9 +200,9 @@ struct StepEvents {
 }
 
 impl StepEvents {
-    /// The step, an instance of `path`.
-    fn of(step: Step, path: &str, lasts_ns: Option<u64>) -> Self {
-        let samples = host::Samples::of(path, lasts_ns.is_some());
+    /// The step, an instance of `path`, the first `cold_steps` of which are cold.
+    fn of(step: Step, path: &str, lasts_ns: Option<u64>, cold_steps: u64) -> Self {
+        let samples = host::Samples::of(path, lasts_ns.is_some(), cold_steps);
         Self { step, lasts_ns, samples, younger: u64::MAX, ..Self::default() }
     }
 

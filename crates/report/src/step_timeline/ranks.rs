@@ -24,6 +24,8 @@ struct Pair {
     at: usize,
     stage: String,
     path: String,
+    /// How many of the first steps of each rank are cold.
+    cold_steps: u64,
     /// The step of the late rank.
     step: Which,
     /// By how much it is late in it, where it is one of its late steps.
@@ -135,7 +137,10 @@ fn timelines(
         for (at, found) in steps(file, &wanted).into_iter().enumerate() {
             let Some(found) = found else { continue };
             let Some((pair, _)) = wanted.get(at) else { continue };
-            events.push((at, StepEvents::of(found.step, &pair.path, found.lasts_ns)));
+            events.push((
+                at,
+                StepEvents::of(found.step, &pair.path, found.lasts_ns, pair.cold_steps),
+            ));
             all.insert(at, found.all);
         }
         // What cannot be read now was read before, and the stage has a timeline.
@@ -177,8 +182,13 @@ fn pair(report: &Report, at: usize) -> Option<Pair> {
     let end_ns = timeline.start_ns.saturating_add_unsigned(timeline.step.host_ns);
     let median = Which::At(Span { start_ns: timeline.start_ns, end_ns });
     let of_lateness = median_late(late, &timeline.path);
+    let series = report
+        .step_series
+        .iter()
+        .find(|series| series.stage == timeline.stage && series.path == timeline.path);
     Some(Pair {
         at,
+        cold_steps: series.map_or(0, |series| series.cold_steps),
         stage: timeline.stage.clone(),
         path: timeline.path.clone(),
         step: of_lateness.map_or(median, |(number, _)| Which::Number(number)),

@@ -6,8 +6,8 @@ use super::bound_by::part_of;
 use super::{AnsweredStage, list_stages, ranks_of, shown_time};
 use stage2_contract::text::numbers::{count, counted};
 use stage2_model::{
-    Bottleneck, BottleneckKind, HOST_SAMPLES_LEAST, HostCause, HostCauseKind, HostStage, LateRow,
-    RankIdle, Report, Rule, Takeaway,
+    Bottleneck, BottleneckKind, HOST_SAMPLES_LEAST, HostCauseKind, HostStage, LateRow, RankIdle,
+    Report, Rule, Takeaway,
 };
 
 /// Causes of a stage in the line.
@@ -80,8 +80,6 @@ fn host_of(
     most: usize,
 ) -> String {
     let name = told.name();
-    // The GPU is busy then, and the stage waits for its turn.
-    let other = |cause: &&HostCause| cause.kind == HostCauseKind::OtherWork;
     let idle = told.answer.bottleneck.as_ref().map(waits).unwrap_or_default();
     if found.causes.is_empty() {
         let samples = counted(found.samples, "sample");
@@ -90,7 +88,7 @@ fn host_of(
              {HOST_SAMPLES_LEAST} are needed: {more})"
         );
     }
-    let findings = found.causes.iter().filter(|cause| cause.is_finding() && !other(cause));
+    let findings = found.causes.iter().filter(|cause| cause.is_finding());
     let findings = findings.filter(|cause| cause.percent >= HOST_PERCENT).take(most);
     let mut named_percent = 0.0;
     let mut causes: Vec<String> = findings
@@ -152,7 +150,7 @@ mod tests {
         let found = bound(&[(BottleneckKind::Host, 1_400), (BottleneckKind::Kernels, 600)], None);
         told.answer.bottleneck =
             Some(Bottleneck { ranks: idle(&[2_030_000, 770_000]), ..found.clone() });
-        let cause = |function: &str, percents: &[f64]| HostCause {
+        let cause = |function: &str, percents: &[f64]| stage2_model::HostCause {
             kind: HostCauseKind::EngineCode,
             frame: Some(HostFrame { function: function.into(), file: "a.py".into(), line: 1 }),
             percent: 20.0,
@@ -160,7 +158,7 @@ mod tests {
                 .zip(percents)
                 .map(|(at, &percent)| HostCauseProcess { file: format!("{at}.s2t"), percent })
                 .collect(),
-            ..HostCause::default()
+            ..stage2_model::HostCause::default()
         };
         let causes = vec![
             cause("one", &[100.0]),
