@@ -183,7 +183,7 @@ impl Answered {
             }
         });
         let rows = self.rows.len();
-        let mut out = screen::rows_of((rows, rows), columns.collect(), width);
+        let mut out = screen::rows_of((rows, rows), columns.collect(), width, true);
         let last = self.last_line();
         for line in self.notes.iter().chain([&last]) {
             out.push('\n');
@@ -368,8 +368,14 @@ the trace of one process is not here.
 2 of 9 rows; --rows 0 for all.
 ";
         assert_eq!(answered.to_text(79), wide);
+        let narrow = answered.to_text(24);
+        assert!(
+            narrow.contains("total_ns: 172,131,000") && narrow.contains("pid:      12345"),
+            "{narrow}"
+        );
         for width in 40..100 {
             let text = answered.to_text(width);
+            assert!(text.contains("12345"), "no column is left out: {text}");
             assert!(text.lines().all(|line| line.chars().count() <= width), "{width}: {text}");
             let joined: String = text.split_whitespace().collect();
             assert!(joined.contains(kernel) && !text.contains('`'), "{width}: {text}");

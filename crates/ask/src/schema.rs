@@ -131,7 +131,7 @@ impl Schema {
                 column("field", &|column| table.field_of(column)),
             ];
             let rows = table.columns.len();
-            out.push_str(&rows_of((rows, rows), columns, width));
+            out.push_str(&rows_of((rows, rows), columns, width, true));
         }
         if !self.in_full {
             out.push('\n');

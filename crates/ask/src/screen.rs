@@ -179,11 +179,16 @@ pub(crate) fn table(name: &str, of: (usize, usize), columns: Vec<Cells>, width: 
     let (shown, all) = of;
     let rows = if shown < all { format!(" ({shown} of {all})") } else { String::new() };
     let title = broken(&format!("{name}{rows}:"), width.max(NARROWEST));
-    format!("\n{}{}", styled(title, TITLE), rows_of(of, columns, width))
+    format!("\n{}{}", styled(title, TITLE), rows_of(of, columns, width, false))
 }
 
-/// The rows of a [`table`] below their headings.
-pub(crate) fn rows_of(of: (usize, usize), mut columns: Vec<Cells>, width: usize) -> String {
+/// The rows of a [`table`] below their headings. `keeps_all`: where columns would be left out, each value has a line.
+pub(crate) fn rows_of(
+    of: (usize, usize),
+    mut columns: Vec<Cells>,
+    width: usize,
+    keeps_all: bool,
+) -> String {
     let room = width.saturating_sub(SET_IN);
     let gaps = |columns: &[Cells]| columns.len().saturating_sub(1) * GAP;
     let needed =
@@ -210,7 +215,8 @@ pub(crate) fn rows_of(of: (usize, usize), mut columns: Vec<Cells>, width: usize)
     }
     let texts = columns.iter().filter(|column| !column.is_number);
     let has_no_room = texts.map(|column| column.least() + GAP).sum::<usize>() > room + GAP
-        || columns.iter().all(|column| column.least() > room);
+        || columns.iter().all(|column| column.least() > room)
+        || keeps_all && needed(&columns) > room;
     if has_no_room && columns.len() + below.len() > 1 {
         below.into_iter().for_each(|(at, column)| columns.insert(at, column));
         return out + &list(&columns);

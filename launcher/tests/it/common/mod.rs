@@ -147,7 +147,7 @@ impl Sandbox {
             // Nothing at all and a lone `--` print the usage.
             [] | ["--"] => self.plain_launch(words),
             // These write no reports, and take no such option.
-            ["ask" | "bench" | "config" | "diff" | "export" | "next", ..] => {
+            ["ask" | "bench" | "config" | "diff" | "export" | "next" | "query" | "schema", ..] => {
                 self.plain_launch(words)
             }
             _ => self.plain_launch(&[&["--allow-empty"], words].concat()),
