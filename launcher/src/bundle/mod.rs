@@ -222,7 +222,12 @@ pub(crate) const WINDOWS_DIR: &str = "windows";
 
 /// The bundles of the windows of a dormant run, in order.
 pub(crate) fn window_bundles(run_dir: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(run_dir.join(WINDOWS_DIR)).into_iter().flatten().flatten();
+    let windows = run_dir.join(WINDOWS_DIR);
+    // Most runs have none: a folder that hangs is not to be listed for that.
+    if !windows.is_dir() {
+        return Vec::new();
+    }
+    let entries = std::fs::read_dir(windows).into_iter().flatten().flatten();
     let mut found: Vec<(u64, PathBuf)> = entries
         .filter_map(|entry| Some((window_number(entry.file_name().to_str()?)?, entry.path())))
         .collect();

@@ -379,7 +379,9 @@ mod tests {
         };
         assert_eq!([KeyCode::Down, KeyCode::Char('j')].map(&mut press), [(true, 1), (true, 2)]);
         assert_eq!(press(KeyCode::Up), (true, 1));
-        (0..9).for_each(|_| drop(press(KeyCode::PageDown)));
+        for _ in 0..9 {
+            press(KeyCode::PageDown);
+        }
         let (_, last) = press(KeyCode::Down);
         assert!(last > 10 && press(KeyCode::Down) == (true, last));
         assert_eq!(press(KeyCode::Char('q')), (false, 0));
