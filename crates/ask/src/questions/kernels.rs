@@ -85,7 +85,7 @@ pub(super) fn by_loss(subject: &Subject<'_>, answer: &mut Answer) {
             .of("all GPUs, without cold calls: what it would not need at that rate")
             .aside(),
         Column::number("lost_ms", "ms").of("what it would not need per step at that rate"),
-        Column::number("per_step_ms", "ms").of("on one GPU on average, without cold calls").plain(),
+        Column::number("per_step_ms", "ms").of("per-GPU average, without cold calls").plain(),
         Column::number("total_ms", "ms")
             .of("all GPUs, the whole run")
             .at("/total_ns")
