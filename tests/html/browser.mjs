@@ -154,7 +154,7 @@ async function useTimeline(browser, problems) {
   const panned = await browser.value(`(() => { const s = ${box}.querySelector(".scroll"); s.scrollLeft = 1e9; return s.scrollLeft; })()`);
   if (panned <= 0) problems.push("a zoomed timeline does not pan");
   await browser.key("n");
-  const said = await browser.value(`${box}.querySelector("output").textContent`);
+  const said = await browser.value(`${box}.querySelector("output:not(.count)").textContent`);
   if (!/ · .* · starts at [\d.]+ ms · takes [\d.]+ us/.test(said)) problems.push(`a bar says: ${said}`);
   for (let at = 0; at < 4; at++) await browser.key("+");
   await browser.key("n");
@@ -173,7 +173,7 @@ async function useTimeline(browser, problems) {
   const [height, second] = [await browser.value(`${box}.querySelector(".tools").getBoundingClientRect().height`), await chosen()];
   await browser.key("p");
   if ((await chosen()) === second && second > 0) problems.push(`p does nothing after a click on a button: bars ${first} and ${second}`);
-  await browser.value(`${box}.querySelector("output").textContent = "nvjet_sm90_tst ".repeat(40)`);
+  await browser.value(`${box}.querySelector("output:not(.count)").textContent = "nvjet_sm90_tst ".repeat(40)`);
   const long = await browser.value(`${box}.querySelector(".tools").getBoundingClientRect().height`);
   if (Math.abs(long - height) > 0.5) problems.push(`a long name moves the timeline by ${long - height} px`);
   await browser.key("n");
@@ -187,9 +187,45 @@ async function useTimeline(browser, problems) {
   );
   if (letters > 0) problems.push(`${letters} narrow ranges have a letter or two of their names`);
   if (lost > 0) problems.push(`${lost} ranges have no name where a part of them is seen`);
+  await stepFromView(browser, box, problems);
   await browser.key("0");
   const all = await width();
   if (Math.abs(all - before) > 1) problems.push(`show all: ${before} -> ${all} px`);
+}
+
+// n and p go on from what is chosen, and where that is out of view, from the edges of the view.
+async function stepFromView(browser, box, problems) {
+  const seen = `(r) => { const s = ${box}.querySelector(".scroll").getBoundingClientRect(), b = r.getBoundingClientRect(); return b.right > s.left && b.left < s.right; }`;
+  const starts = `[...new Set([...${box}.querySelectorAll(".lane rect")].map((r) => parseFloat(r.getAttribute("x"))))].sort((a, b) => a - b)`;
+  const place = () => browser.value(`parseFloat(${box}.querySelector(".lane .picked")?.getAttribute("x"))`);
+  const pan = (part) => browser.value(`(() => { const s = ${box}.querySelector(".scroll"); s.scrollLeft = s.scrollWidth * ${part}; })()`);
+  await pan(0);
+  await browser.key("n");
+  await pan(0.5);
+  const [left, right] = await browser.value(
+    `(() => { const s = ${box}.querySelector(".scroll"); const all = s.scrollWidth; return [s.scrollLeft, s.scrollLeft + s.clientWidth].map((x) => (x * 100) / all); })()`,
+  );
+  const all = await browser.value(starts);
+  const next = all.find((x) => x >= left - 1e-3) ?? all.at(-1);
+  await browser.key("n");
+  if (Math.abs((await place()) - next) > 1e-3) problems.push(`n in a view from ${left} % goes to the bar at ${await place()} instead of ${next} %`);
+  await pan(0);
+  await pan(0.5);
+  if (next <= right) {
+    const after = all.find((x) => x > next) ?? next;
+    await browser.key("n");
+    if (Math.abs((await place()) - after) > 1e-3 && after !== next) problems.push(`n goes from ${next} to ${await place()} instead of ${after} %`);
+    const picked = await browser.value(`${box}.querySelectorAll(".picked").length`);
+    if (picked !== 1) problems.push(`${picked} bars are chosen at once`);
+  }
+  // A click on what is no bar of a lane is a place to go on from, too.
+  const gap = await browser.value(
+    `(() => { const g = [...${box}.querySelectorAll(".gaps rect")].filter(${seen}).at(-1); if (!g) return null; g.dispatchEvent(new MouseEvent("click", { bubbles: true })); return parseFloat(g.getAttribute("x")); })()`,
+  );
+  if (gap === null) return;
+  await browser.key("n");
+  const from = all.find((x) => x >= gap - 1e-3) ?? all.at(-1);
+  if (Math.abs((await place()) - from) > 1e-3) problems.push(`after a click on a gap at ${gap} %, n goes to ${await place()} instead of ${from} %`);
 }
 
 // A folded picture has no width before it is opened.
@@ -218,7 +254,7 @@ async function findWork(browser, problems) {
   const type = (text) =>
     browser.value(`(() => { const i = ${box}.querySelector("input"); i.value = ${JSON.stringify(text)}; i.dispatchEvent(new Event("input")); })()`);
   await type(name);
-  const said = await browser.value(`${box}.querySelector("output").textContent`);
+  const said = await browser.value(`${box}.querySelector(".count").textContent`);
   const [, found, all] = said.match(/^(\d+) of (\d+) bars, [\d.]+ ms/) ?? [];
   if (!(found > 0 && Number(found) <= Number(all))) problems.push(`a search for ${name} says: ${said}`);
   await browser.value(`${box}.querySelector(".scroll").focus({preventScroll: true})`);
@@ -228,6 +264,16 @@ async function findWork(browser, problems) {
     if (!isMarked) problems.push(`n leaves the bars that are called ${name}`);
   }
   const picked = () => browser.value(`[...${box}.querySelectorAll(".lane rect")].findIndex((rect) => rect.matches(".picked"))`);
+  const [inView, band, differs, number] = await browser.value(
+    `(() => { const p = ${box}.querySelector(".picked"), s = ${box}.querySelector(".scroll").getBoundingClientRect(), b = p.getBoundingClientRect(); const other = [...${box}.querySelectorAll(".found")].find((r) => r !== p); return [b.right > s.left && b.left < s.right, ${box}.querySelector(".band").getAttribute("visibility"), !other || getComputedStyle(other).stroke !== getComputedStyle(p).stroke, ${box}.querySelector(".count").textContent.match(/this is match (\\d+)/)?.[1]]; })()`,
+  );
+  if (!inView || band !== "visible" || !differs) problems.push(`the current match is in view: ${inView}, has a band: ${band}, differs from the others: ${differs}`);
+  if (!(Number(number) >= 1)) problems.push("the number of the current match is not told");
+  await browser.value(
+    `${box}.querySelector(".lane rect").dispatchEvent(new PointerEvent("pointerover", { bubbles: true, pointerType: "mouse" }))`,
+  );
+  const kept = await browser.value(`${box}.querySelector(".count").textContent`);
+  if (!kept.startsWith(`${found} of ${all} bars`)) problems.push(`pointing at a bar replaces the number of matches: ${kept}`);
   const last = await picked();
   await browser.value(`${box}.querySelector("input").focus({preventScroll: true})`);
   await browser.key("Enter", true);
@@ -317,11 +363,16 @@ async function useKernels(browser, problems) {
   if ((await column("Kernel")).length !== names.length) problems.push("an empty filter hides rows");
   const tabs = await browser.value(`[...document.querySelectorAll(".tabs button")].map((tab) => tab.textContent)`);
   const stages = new Set(await column("Stage"));
-  if (stages.size > 1 && tabs.length !== stages.size + 1) problems.push(`the tabs of ${[...stages]} are ${tabs}`);
+  const others = Number(tabs.at(-1)?.match(/^(\d+) other stages$/)?.[1] ?? 0);
+  const all = await browser.value(`new Set([...${table}.tBodies[0].rows].map((r) => r.cells[${at("Stage")}].textContent)).size`);
+  if (all > 1 && tabs.length !== all + 1 - others + (others ? 1 : 0)) problems.push(`the tabs of ${[...stages]} are ${tabs}`);
   for (const [number, tab] of tabs.entries()) {
     await browser.value(`document.querySelectorAll(".tabs button")[${number}].click()`);
     const shown = new Set(await column("Stage"));
-    const right = number === 0 ? shown.size === stages.size : shown.size === 1 && shown.has(tab);
+    const isOthers = others > 0 && number === tabs.length - 1;
+    const right = number === 0
+      ? shown.size === stages.size
+      : isOthers ? shown.size > 0 && tabs.every((name) => !shown.has(name)) : shown.size === 1 && shown.has(tab);
     if (!right) problems.push(`the tab ${tab} shows ${[...shown]}`);
   }
   if (tabs.length > 0) await browser.value(`document.querySelector(".tabs button").click()`);
@@ -343,6 +394,30 @@ async function useKernels(browser, problems) {
     const marked = await browser.value(`document.querySelector(${point}.hash).querySelectorAll(".found").length`);
     if (marked === 0) problems.push("the link of a share marks no point of the roofline");
   }
+}
+
+// Numbers and names in a roofline cover neither each other nor the edge, points lead to rows, and the list marks them.
+async function useRoofline(browser, problems) {
+  const boxes = await browser.value(`document.querySelectorAll(".roofline").length`);
+  if (boxes === 0) {
+    console.log("  no roofline: its labels are not checked");
+    return;
+  }
+  await browser.value("document.querySelectorAll('details').forEach((d) => { d.open = true; })");
+  const covered = await browser.value(
+    `[...document.querySelectorAll(".roofline")].flatMap((box) => { const texts = [...box.querySelectorAll(".number, .roof")].map((t) => [t.textContent, t.getBoundingClientRect()]); const edge = box.querySelector(".chart").getBoundingClientRect(); const cover = (a, b) => a.left < b.right - 0.5 && b.left < a.right - 0.5 && a.top < b.bottom - 2 && b.top < a.bottom - 2; return texts.flatMap(([name, a], i) => [...texts.slice(i + 1).filter(([, b]) => cover(a, b)).map(([other]) => name + " and " + other), ...(a.left < edge.left || a.right > edge.right ? [name + " and the edge"] : [])]); })`,
+  );
+  if (covered.length > 0) problems.push(`labels of a roofline cover each other: ${covered.slice(0, 4)}`);
+  const lost = await browser.value(
+    `[...document.querySelectorAll(".roofline")].filter((box) => { const numbers = [...box.querySelectorAll(".number")].map((n) => n.textContent); const listed = [...box.querySelectorAll(".points tr[data-n]")].map((r) => r.dataset.n); const points = [...box.querySelectorAll(".point")]; return points.length === 0 || listed.length === 0 || numbers.some((n) => !listed.includes(n) || !points.some((p) => p.dataset.n === n)); }).length`,
+  );
+  if (lost > 0) problems.push(`${lost} rooflines have numbers without a point or a row`);
+  const box = 'document.querySelector(".roofline")';
+  await browser.value(`${box}.querySelector(".points tr[data-n]").dispatchEvent(new PointerEvent("pointerover", { bubbles: true }))`);
+  const [said, marked] = await browser.value(`[${box}.querySelector("output").textContent, ${box}.querySelectorAll(".picked").length]`);
+  if (!/% of the stage|below the picture/.test(said) || marked < 1) problems.push(`the first row of the list says: ${said}`);
+  const to = await browser.value(`document.getElementById(${box}.querySelector("a .point")?.closest("a").getAttribute("href").slice(1))?.closest("table").id`);
+  if (to !== "kernels") problems.push(`a point of the roofline leads to ${to}`);
 }
 
 // A table that needs a bar to scroll hides its last columns.
@@ -554,6 +629,7 @@ async function check(browser, page, pictures, firstScreenFile) {
   for (const size of [DESK, PHONE]) {
     await browser.show(size);
     await useFlame(browser, problems);
+    await useRoofline(browser, problems);
   }
   await browser.show(DESK);
   await browser.value('document.querySelector(".theme").click()');

@@ -36,6 +36,11 @@ pub struct Answer {
     pub first: Option<FirstStep>,
 }
 
+impl Answer {
+    /// Part of [`Answer::lead`]: marks of operators take host time.
+    pub const MARKED: &str = "measured with every operator marked, which slows the host: ";
+}
+
 /// One line of the answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -745,7 +750,7 @@ pub struct TimelineHost {
     pub steps: u64,
     /// Samples in them.
     pub samples: u64,
-    /// The parts of the step, in order: neighbours with the same main function are one.
+    /// The parts of the step, in order: neighbours in which the same function leads are one.
     pub parts: Vec<TimelineHostPart>,
 }
 

@@ -16,7 +16,7 @@ use stage2_report::roofline::takeaways::Recommended;
 
 const NO_TAKEAWAYS: &str = "nothing was computed from the numbers";
 /// Why there is no recommendation.
-pub(crate) const NO_ADVICE: &str = "no takeaway calls for one";
+pub(crate) const NO_ADVICE: &str = "no takeaway suggests a change";
 /// What adding up gains would get wrong.
 const OVERLAP: &str =
     "Each gain is that of its recommendation alone. Gains can overlap, so their sum is too large.";
@@ -121,7 +121,7 @@ impl Gain {
     fn in_words(&self) -> String {
         match self {
             Self::Known(gain) => gain.clone(),
-            Self::Concerns(time) => format!("not known; it concerns {time}"),
+            Self::Concerns(time) => format!("not known; it affects {time}"),
         }
     }
 }

@@ -10,8 +10,8 @@ use stage2_contract::text::numbers::{
 };
 use stage2_contract::text::{plain, shorten, shorten_kernel};
 use stage2_model::{
-    AnswerLine, Bottleneck, BottleneckKind, BottleneckPart, LateCause, LateHost, LateRow,
-    LateSteps, Report, Role, StageAnswer, Status, StepSeries, StepTimes, StepUnit,
+    Answer, AnswerLine, Bottleneck, BottleneckKind, BottleneckPart, LateCause, LateHost, LateRow,
+    LateSteps, Report, Role, StageAnswer, Status, StepSeries, StepTimes,
 };
 
 // Of names, and of the parts of a step.
@@ -22,6 +22,8 @@ const PART_PERCENT: f64 = 5.0;
 const NEARLY_ALL_PERCENT: f64 = 90.0;
 /// From this part of the median on, the mean step is said, too.
 const MEAN_APART: f64 = 0.15;
+/// What the verdict says in short of [`Answer::MARKED`].
+const AND_MARKED: &str = " (with every operator marked, which slows the host)";
 /// Label of what to do first.
 pub(super) const FIRST: &str = "FIRST";
 
@@ -51,9 +53,13 @@ pub(super) fn facts(report: &Report) -> Option<Vec<AnswerLine>> {
     let mut late = report.ranks.late.iter().filter(|late| late.stage == answer.stage);
     let late = late.find(|late| late.delays.is_some());
     let waited = late.and_then(|late| waited_for(found, late, number));
+    // What bounds a step comes first.
+    let (lead, marked) = match report.answer.lead.split_once(Answer::MARKED) {
+        Some((before, after)) => (format!("{before}{after}"), AND_MARKED),
+        None => (report.answer.lead.clone(), ""),
+    };
     let bound = format!(
-        "{}{stage} is bound by {}: {} of {} {scaled} per {}{}{}",
-        report.answer.lead,
+        "{lead}{stage} is bound by {}: {} of {} {scaled} per {}{}{}{marked}",
         bound.kind.label(),
         number(bound.ns as f64),
         number(found.ns as f64),
@@ -213,9 +219,9 @@ fn times(report: &Report, answer: &StageAnswer, step: &StepTimes) -> String {
     let tail = step.tail().map(|(of, ns)| format!(", {of} {}", number(step.shown_ns(ns))));
     let mut series = report.step_series.iter();
     let apart = series.find(|of| of.stage == answer.stage).and_then(StepSeries::slow_steps_apart);
-    let apart = apart
-        .filter(|_| tail.is_some())
-        .map(|apart| format!(" (slow {}s are multiples of {apart} apart)", step.unit.noun()));
+    let apart = apart.filter(|_| tail.is_some()).map(|apart| {
+        format!(" (slow {noun}s recur at multiples of {apart} {noun}s)", noun = step.unit.noun())
+    });
     let counted = answer.tokens_counted.noun();
     let rate = answer.tokens_per_s.value();
     let rate = rate.map(|rate| format!(", {} {counted}/s", shown_rate(rate)));
@@ -283,7 +289,7 @@ fn part_label(kind: BottleneckKind) -> &'static str {
     }
 }
 
-/// `, and 0.86 for rank 0, which is late on the host`: behind the time in which the GPU waits for the host, how long it
+/// `, and 0.86 waiting for rank 0, which is late on the host`: behind the time in which the GPU waits for the host, how long it
 /// waits for the rank that is late for the same reason.
 fn waited_for(
     found: &Bottleneck,
@@ -299,7 +305,7 @@ fn waited_for(
     // Of the waiting, next to nothing may be for another rank.
     let is_it =
         found.percent(ranks) >= PART_PERCENT && delays.waiting_percent >= NEARLY_ALL_PERCENT;
-    is_it.then(|| format!(", and {time} for {who}, which is late on the host"))
+    is_it.then(|| format!(", and {time} waiting for {who}, which is late on the host"))
 }
 
 /// `rank 0 in 190 of 191 steps, by 1.60 ms (median), on the host`; nothing where that is noise.
@@ -345,10 +351,10 @@ mod tests {
         let stage = answer.stage.clone();
         report.step_series =
             vec![StepSeries { stage, outliers: outliers.to_vec(), ..StepSeries::default() }];
-        let regular = " 2.31 (slow steps are multiples of 63 apart), ";
+        let regular = " 2.31 (slow steps recur at multiples of 63 steps), ";
         assert!(said(&report, &answer).contains(regular), "{}", said(&report, &answer));
         report.step_series[0].outliers.pop();
-        assert!(!said(&report, &answer).contains("apart"), "too few");
+        assert!(!said(&report, &answer).contains("recur"), "too few");
     }
 
     #[test]
@@ -364,7 +370,7 @@ mod tests {
         let told = |found: &Bottleneck, late: &LateRow| {
             waited_for(found, late, |ns| format!("{:.2}", ns / 1e3))
         };
-        let expected = ", and 0.86 for rank 0, which is late on the host";
+        let expected = ", and 0.86 waiting for rank 0, which is late on the host";
         assert_eq!(told(&found, &late(0, 99.0)).as_deref(), Some(expected));
         assert_eq!(told(&found, &late(100, 99.0)), None, "its GPU is slow");
         assert_eq!(told(&found, &late(0, 60.0)), None, "others are late, too");

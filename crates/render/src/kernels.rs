@@ -90,7 +90,7 @@ fn of_step(report: &Report, losses: &[Loss<'_>]) -> String {
         }
         false => "",
     };
-    format!(" `ms_per_step`: its time in a step, on one GPU on average.{unit}{attains}")
+    format!(" `ms_per_step`: its time in a step (per-GPU average).{unit}{attains}")
 }
 
 /// How the cells of a table name the GPUs.

@@ -344,7 +344,7 @@ fn stage_kernels(report: &Report) -> String {
         let unit =
             step_is(report, str::to_owned).map_or_else(String::new, |said| format!(" {said}"));
         out.push_str(&paragraph(&format!(
-            "Times per step are on one GPU on average.{unit} Attains: the share of the rate that the hardware allows \
+            "Times per step are per-GPU averages.{unit} Attains: the share of the rate that the hardware allows \
              at the kernel's operations per byte. Lost: its time in a step times what is missing to 100 %."
         )));
     }

@@ -367,7 +367,7 @@ pub(super) fn windows(report: &Report, most: usize, file: &str, brief: bool) -> 
     let cold: Vec<&str> = cold.map(|stage| stage.stage.as_str()).collect();
     let of = match cold.len() {
         0 => "warm calls".to_owned(),
-        all if all == with_work.len() => "all calls, of which none is warm".to_owned(),
+        all if all == with_work.len() => "all calls, because none is warm".to_owned(),
         _ => format!("warm calls; of {}, which have none, all", listed(&cold, APART_NAMED)),
     };
     format!(

@@ -87,7 +87,7 @@ pub(super) fn by_loss(subject: &Subject<'_>, answer: &mut Answer) {
             .aside(),
         Column::number("lost_ms", "ms").of("what it would not need per step at that rate"),
         Column::number("per_step_ms", "ms")
-            .of("on one GPU on average, without cold calls")
+            .of("per-GPU average, without cold calls")
             .headed(format!("per {noun} ms"))
             .plain(),
         Column::number("total_ms", "ms")

@@ -1,4 +1,5 @@
-//! The pictures of a stage with axes: latency over the run, step time by batch, roofline, sampled counters.
+//! The pictures of a stage with axes: latency over the run, step time by batch, sampled counters; `roofline.rs` has
+//! the roofline.
 //!
 //! plotters draws SVG while the report is written: a library that draws in the browser would put
 //! megabytes of script into a file that people mail, and show nothing where scripts are off. It knows
@@ -7,17 +8,14 @@
 
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
-use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, counted, grouped, ms3, percent1, shown_time};
-use stage2_contract::text::shorten_kernel;
 use stage2_model::{
-    EngineStepRow, EngineSteps, KernelRow, Peaks, Precision, Report, SampledCurve, SampledPoint,
-    SampledStage, Step, StepBucket, StepSeries, StepTimeline, StepTimes, StepUnit,
+    EngineStepRow, EngineSteps, Report, SampledCurve, SampledPoint, SampledStage, Step, StepBucket,
+    StepSeries, StepTimeline, StepTimes, StepUnit,
 };
 
-use crate::html::markdown::{attribute, class_mark, foreign, html, text};
+use crate::html::markdown::{foreign, text};
 use crate::html::timeline::export_command;
-use crate::table::{Table, name};
 
 /// Buckets of a picture; the analysis makes fewer.
 const BUCKETS: usize = 2_000;
@@ -144,11 +142,11 @@ pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) 
     out
 }
 
-/// Slow steps at regular distances have a cause that comes back: ` They are multiples of 63 steps apart: ...`.
+/// Slow steps at regular distances have a cause that comes back: ` They recur at multiples of 63 steps: ...`.
 fn regular(series: &StepSeries, noun: &str) -> Option<String> {
     series.slow_steps_apart().map(|apart| {
         format!(
-            " They are multiples of {apart} {noun}s apart: look at what the program does once in {apart} {noun}s, such as \
+            " They recur at multiples of {apart} {noun}s: look at what the program does once in {apart} {noun}s, such as \
              taking in new requests."
         )
     })
@@ -319,296 +317,6 @@ pub(super) fn step_times(kind: &EngineSteps, id: &str) -> Option<String> {
     ))
 }
 
-/// Points of a picture: the kernel rows with the longest time.
-const POINTS: usize = 300;
-const TABLE_ROWS: usize = 20;
-/// Area of the largest point, as a radius in units of the picture.
-const LARGEST: f64 = 14.0;
-
-struct Point<'r> {
-    row: &'r KernelRow,
-    /// FLOP per byte of DRAM.
-    intensity: f64,
-    flops_per_s: f64,
-    /// Of the stage's kernel time, percent.
-    share: f64,
-}
-
-/// Whether a kernel of the stage has a place in its roofline.
-pub(super) fn has_points(report: &Report, stage: &str) -> bool {
-    report.kernels.iter().any(|row| row.stage == stage && point(row, 0).is_some())
-}
-
-pub(super) fn roofline(report: &Report, stage: &str, id: &str) -> Option<String> {
-    let rows = || report.kernels.iter().filter(|row| row.stage == stage);
-    let all_ns = rows().fold(0u64, |sum, row| sum.saturating_add(row.times.total_ns));
-    let mut points: Vec<Point<'_>> = rows().filter_map(|row| point(row, all_ns)).collect();
-    points.order_by(|a, b| b.share.total_cmp(&a.share));
-    if points.is_empty() {
-        // Without counters, the table of top kernels says how to have them.
-        rows().find(|row| row.counters.is_some())?;
-        return Some(
-            "<p class=\"absent\">None: the counters of this stage give no rate of operations and bytes \
-             for a whole row. To measure it, run <code>stage2-launch \
-             run.mode=deep -- COMMAND</code> where ncu is installed and may read counters; \
-             <code>pipeline.ncu.top_n</code> limits how many kernels it measures.</p>\n"
-                .to_owned(),
-        );
-    }
-    let covered: f64 = points.iter().map(|point| point.share).sum();
-    let left_out = points.len().saturating_sub(POINTS);
-    let shown = points.get(..POINTS.min(points.len())).unwrap_or_default();
-    let roofs = report.peaks.as_ref().map_or_else(Vec::new, |peaks| roofs(report, peaks));
-    let bytes_per_s = report.peaks.as_ref().and_then(Peaks::bytes_per_s);
-    let title = "Roofline: kernels against the dense roofs of the GPU";
-    let description = format!(
-        "{} kernel rows with counters, {} % of the stage's kernel time. Right: more operations per \
-         byte. Up: more operations per second. The table below has the longest.",
-        points.len(),
-        percent1(covered),
-    );
-    let mut out =
-        picture(id, title, &description, |area| draw_roofline(area, shown, &roofs, bytes_per_s));
-    let counts = roofs.iter().find(|roof| roof.counts);
-    let counts = counts.map_or_else(String::new, |roof| {
-        format!(" The thick roof is the one of this model: {}.", text(&roof.names))
-    });
-    out.push_str(&format!(
-        "<p class=\"note\">One point for each kernel row with counters: together {} % of the stage's \
-         kernel time. The area is the row's share of that time.{counts}{}</p>\n",
-        percent1(covered),
-        match left_out {
-            0 => String::new(),
-            n => format!(" {n} rows with shorter times are left out; kernels.csv has them."),
-        }
-    ));
-    if shown.iter().any(|point| point.row.counters.is_none()) {
-        out.push_str(
-            "<p class=\"note\">Kernels that ncu did not measure stand where sampled counters put them: \
-             DRAM bytes of a call, and the FLOP/s that the share of the tensor pipe makes of the dense \
-             peak. Operations outside of the tensor pipe are not in them.</p>\n",
-        );
-    }
-    out.push_str(&roof_list(report.peaks.as_ref(), &roofs, bytes_per_s));
-    let table = Table::first(TABLE_ROWS, &points)
-        .left("kernel", |point| name(&point.row.kernel))
-        .right("share of stage, %", |point| percent1(point.share))
-        .right("FLOP per byte", |point| short(point.intensity))
-        .right("TFLOP/s", |point| format!("{:.3}", point.flops_per_s / 1e12))
-        .right("of attainable, %", |point| {
-            let share = point.row.counters.as_ref()?.roofline.attainable_share?;
-            Some(percent1(share * 100.0))
-        })
-        .left("bound", |point| {
-            let counted = point.row.counters.as_ref().and_then(|found| found.roofline.bound);
-            let sampled =
-                || Some(format!("{} (sampled)", point.row.sampled.as_ref()?.bound?.label()));
-            counted.map_or_else(sampled, |bound| Some(bound.label().to_owned()))
-        });
-    let table = html(&table.markdown_with_rest_in("kernels.csv"));
-    Some(out + &format!("<details><summary>Points as a table</summary>\n{table}</details>\n"))
-}
-
-fn point(row: &KernelRow, all_ns: u64) -> Option<Point<'_>> {
-    let roofline = row.counters.as_ref().map(|counters| &counters.roofline);
-    // Of operations, samples know those of the tensor pipe.
-    let sampled = row.sampled.as_ref().filter(|_| roofline.is_none());
-    let intensity = roofline.map_or_else(|| sampled?.flops_per_byte, |roof| roof.flops_per_byte);
-    let rate = roofline.map_or_else(|| sampled?.tensor_flops_per_s, |roof| roof.flops_per_s);
-    let positive = |value: Option<f64>| value.filter(|v| v.is_finite() && *v > 0.0 && *v < 1e30);
-    Some(Point {
-        row,
-        intensity: positive(intensity)?,
-        flops_per_s: positive(rate)?,
-        share: if all_ns > 0 { row.times.total_ns as f64 * 100.0 / all_ns as f64 } else { 0.0 },
-    })
-}
-
-/// A roof of one or more precisions.
-struct Roof {
-    flops_per_s: f64,
-    names: String,
-    /// It is that of the precision that the model computes in, so the one that its kernels are under.
-    counts: bool,
-}
-
-/// Different floating-point roofs with the precisions that have them; the highest first.
-/// Integer operations are not FLOPs. A second roof for a precision (FP64 with tensor cores, the halves
-/// without) would make the picture unreadable; metrics.json has them.
-fn roofs(report: &Report, peaks: &Peaks) -> Vec<Roof> {
-    const ROOFS: [Precision; 7] = [
-        Precision::Fp64,
-        Precision::Fp32,
-        Precision::Tf32,
-        Precision::Fp16,
-        Precision::Bf16,
-        Precision::Fp8,
-        Precision::Fp4,
-    ];
-    let model = report.insight.utilisation.as_ref().and_then(|used| used.numbers.precision);
-    let rates = peaks.dense_tflops.keys().filter(|precision| ROOFS.contains(precision));
-    let mut roofs: Vec<Roof> = Vec::new();
-    for precision in rates {
-        let rate = peaks.flops_per_s(*precision).filter(|rate| rate.is_finite() && *rate > 0.0);
-        let Some(rate) = rate else { continue };
-        let label = precision.to_string().to_uppercase().replace('_', " ");
-        let counts = model == Some(*precision);
-        match roofs.iter_mut().find(|known| (known.flops_per_s - rate).abs() <= rate * 1e-6) {
-            Some(known) => {
-                known.names.push_str(&format!(", {label}"));
-                known.counts |= counts;
-            }
-            None => roofs.push(Roof { flops_per_s: rate, names: label, counts }),
-        }
-    }
-    roofs.order_by(|a, b| b.flops_per_s.total_cmp(&a.flops_per_s));
-    roofs
-}
-
-fn roof_list(peaks: Option<&Peaks>, roofs: &[Roof], bytes_per_s: Option<f64>) -> String {
-    let Some(peaks) = peaks else {
-        return "<p class=\"absent\">No roofs, because the peak rates of this GPU are not known. Set \
-                <code>hardware.dense_tflops</code> and <code>hardware.memory_gb_per_s</code>.</p>\n"
-            .to_owned();
-    };
-    let roof = |Roof { flops_per_s: rate, names, counts }: &Roof| {
-        let said = format!("{names}: {:.1} TFLOP/s", rate / 1e12);
-        let said = if *counts { format!("<b>{said}</b>") } else { said };
-        format!("<li data-flops-per-s=\"{rate:.0}\">{said}</li>\n")
-    };
-    let memory = bytes_per_s.map(|rate| {
-        format!("<li data-bytes-per-s=\"{rate:.0}\">memory: {:.1} GB/s</li>\n", rate / 1e9)
-    });
-    format!(
-        "<ul class=\"roofs\" aria-label=\"Dense roofs of {}\">\n{}{}</ul>\n",
-        attribute(&peaks.card),
-        memory.unwrap_or_default(),
-        roofs.iter().map(roof).collect::<String>()
-    )
-}
-
-fn draw_roofline(
-    area: &Area<'_>,
-    points: &[Point<'_>],
-    roofs: &[Roof],
-    bytes_per_s: Option<f64>,
-) -> Result<String, Error> {
-    let range = |values: &mut dyn Iterator<Item = f64>| {
-        let (low, high) = values.fold((f64::MAX, f64::MIN), |(a, b), v| (a.min(v), b.max(v)));
-        (10f64.powf((low / 1.5).log10().floor()), 10f64.powf((high * 1.5).log10().ceil()))
-    };
-    let ridge = bytes_per_s.zip(roofs.first()).map(|(bytes, roof)| roof.flops_per_s / bytes);
-    let (x0, x1) = range(&mut points.iter().map(|point| point.intensity).chain(ridge));
-    let rates = points.iter().map(|point| point.flops_per_s);
-    let (y0, y1) = range(&mut rates.chain(roofs.iter().map(|roof| roof.flops_per_s)));
-    let mut chart = axes(
-        area,
-        ((x0..x1).log_scale(), "arithmetic intensity, FLOP per byte of DRAM"),
-        ((y0..y1).log_scale(), "rate, TFLOP/s"),
-        1e12,
-    )?;
-    let mut labels = Labels::new(chart.backend_coord(&(x0, y1)), chart.backend_coord(&(x1, y0)));
-    let mut shown: Vec<&Roof> =
-        roofs.iter().filter(|roof| (y0..=y1).contains(&roof.flops_per_s)).collect();
-    // Where two labels would cover each other, the one of the roof that counts stays: the list has all.
-    shown.order_by_key(|roof| !roof.counts);
-    for Roof { flops_per_s: rate, names, counts } in shown {
-        let start = bytes_per_s.map_or(x0, |bytes| (rate / bytes).max(x0));
-        if start < x1 {
-            let (colour, width) = if *counts { (LINE, 3) } else { (SOFT, 1) };
-            let line = [(start, *rate), (x1, *rate)];
-            chart.draw_series(LineSeries::new(line, colour.stroke_width(width)))?;
-        }
-        let (x, y) = chart.backend_coord(&(x1, *rate));
-        let class = if *counts { "roof counts" } else { "roof" };
-        labels.try_at(names, &[(x - 3 - Labels::width(names), y - 3)], class);
-    }
-    if let Some(bytes) = bytes_per_s {
-        let top = roofs.first().map_or(y1, |roof| roof.flops_per_s);
-        let (from, to) = ((y0 / bytes).max(x0), (top / bytes).min(x1));
-        if from < to {
-            let line = [(from, from * bytes), (to, to * bytes)];
-            chart.draw_series(LineSeries::new(line, LINE.stroke_width(2)))?;
-        }
-    }
-    let most = points.iter().map(|point| point.share).fold(f64::MIN_POSITIVE, f64::max);
-    let mut marks = String::new();
-    for (at, point) in points.iter().enumerate() {
-        let Point { row, intensity, flops_per_s, share } = point;
-        let (x, y) = chart.backend_coord(&(*intensity, *flops_per_s));
-        let radius = (LARGEST * (share / most).sqrt()).max(2.5);
-        let bound = row.counters.as_ref().and_then(|counters| counters.roofline.bound);
-        let bound = bound.map_or_else(String::new, |bound| format!(", {}-bound", bound.label()));
-        let title = format!(
-            "{}: {} FLOP per byte, {:.3} TFLOP/s, {} % of the stage{bound}",
-            shorten_kernel(&row.kernel, 90),
-            short(*intensity),
-            flops_per_s / 1e12,
-            percent1(*share),
-        );
-        marks.push_str(&format!(
-            "<circle class=\"point {}\" cx=\"{x}\" cy=\"{y}\" r=\"{radius:.1}\">\
-             <title>{}</title></circle>\n",
-            class_mark(&row.class),
-            text(&title)
-        ));
-        if at < LABELLED {
-            let name = shorten_kernel(&row.kernel, LABEL_CHARS);
-            let (away, width) = (radius as i32 + 3, Labels::width(&name));
-            let [left, middle] = [x - away - width, x - width / 2];
-            let places =
-                [(x + away, y + 4), (left, y + 4), (middle, y - away), (middle, y + away + 8)];
-            labels.try_at(&name, &places, "name");
-        }
-    }
-    Ok(marks + &labels.drawn)
-}
-
-/// Points with their names: those with the longest time.
-const LABELLED: usize = 8;
-const LABEL_CHARS: usize = 26;
-
-/// Texts of a picture that do not cover each other.
-struct Labels {
-    drawn: String,
-    /// Left, top, right and bottom of what is taken.
-    taken: Vec<[i32; 4]>,
-    area: [i32; 4],
-}
-
-impl Labels {
-    fn new((left, top): (i32, i32), (right, bottom): (i32, i32)) -> Self {
-        Self { drawn: String::new(), taken: Vec::new(), area: [left, top, right, bottom] }
-    }
-
-    /// Of a text in the font of names, at the most.
-    fn width(label: &str) -> i32 {
-        i32::try_from(label.chars().count() * 6).unwrap_or(i32::MAX / 4)
-    }
-
-    /// Puts a text at the first of the places, its left end and base line, where it covers no other. Where
-    /// there is none, it is left out.
-    fn try_at(&mut self, label: &str, places: &[(i32, i32)], class: &str) {
-        let width = Self::width(label);
-        let boxes = places.iter().map(|(x, y)| [*x, y - 10, x + width, y + 2]);
-        let covers =
-            |a: &[i32; 4], b: &[i32; 4]| a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3];
-        let is_within =
-            |of: &[i32; 4]| of[0] >= self.area[0] && of[2] <= self.area[2] && of[3] <= self.area[3];
-        let free =
-            |of: &[i32; 4]| is_within(of) && !self.taken.iter().any(|known| covers(known, of));
-        let Some(place) = boxes.into_iter().find(free) else { return };
-        let [left, _, right, bottom] = place;
-        let x = if class == "name" { left } else { right };
-        self.drawn.push_str(&format!(
-            "<text class=\"{class}\" x=\"{x}\" y=\"{}\">{}</text>\n",
-            bottom - 2,
-            text(label)
-        ));
-        self.taken.push(place);
-    }
-}
-
 /// Points of a curve; the analysis makes fewer.
 const CURVE_POINTS: usize = 1_000;
 
@@ -721,9 +429,9 @@ fn draw_sampled(
 /// Width and height of a picture, in its own units: text of 11 stays readable on a phone.
 const SIZE: (u32, u32) = (440, 320);
 const FRONT: RGBColor = RGBColor(1, 1, 1);
-const SOFT: RGBColor = RGBColor(1, 1, 2);
+pub(super) const SOFT: RGBColor = RGBColor(1, 1, 2);
 const GRID: RGBColor = RGBColor(1, 1, 3);
-const LINE: RGBColor = RGBColor(1, 1, 4);
+pub(super) const LINE: RGBColor = RGBColor(1, 1, 4);
 const BAND: RGBColor = RGBColor(1, 1, 5);
 const WARM: RGBColor = RGBColor(1, 1, 6);
 const COLOURS: [(&str, &str); 6] = [
@@ -735,16 +443,16 @@ const COLOURS: [(&str, &str); 6] = [
     ("\"#010106\"", "\"var(--warm)\""),
 ];
 
-type Error = Box<dyn std::error::Error>;
+pub(super) type Error = Box<dyn std::error::Error>;
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 
 /// The inner area of a picture, with its axes.
 type Chart<'a, X, Y> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<X, Y>>;
 
 /// A picture: what `draw` draws, and the marks of our own that it returns. `id` is unique in the page, and
 /// `description` states what the picture shows to those who do not see it.
-fn picture(
+pub(super) fn picture(
     id: &str,
     title: &str,
     description: &str,
@@ -779,7 +487,7 @@ fn picture(
 }
 
 /// Draws axes and a grid; the labels of the y axis are in units of `y_unit`.
-fn axes<'a, X, Y>(
+pub(super) fn axes<'a, X, Y>(
     area: &Area<'a>,
     (x, x_name): (X, &str),
     (y, y_name): (Y, &str),

@@ -10,7 +10,8 @@ use super::markdown::text;
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, counted, percent1};
 use stage2_contract::text::shorten;
-use stage2_model::{HostStage, HostUse};
+use stage2_model::{HostFrame, HostStage, HostUse};
+use stage2_read::host_cause::Calls;
 
 /// The most rows; deeper frames are left out.
 const DEPTH: usize = 60;
@@ -21,6 +22,9 @@ const NAME_CHARS: usize = 160;
 /// So many frames of which each called one only are drawn as one, if hardly a stack ends in them.
 const CHAIN: usize = 3;
 const NEARLY_ALL: f64 = 0.95;
+/// Functions that decorators and callers of objects put around others.
+const WRAPPERS: [&str; 8] =
+    ["wrapper", "wrapped", "inner", "decorated", "decorate_context", "__call__", "<lambda>", "_fn"];
 /// Heights of a row and of its bar, in pixels.
 const ROW: usize = 18;
 const BAR: usize = 17;
@@ -125,8 +129,7 @@ impl Picture<'_> {
                 self.draw(node, x, depth + 1);
             } else {
                 let names: Vec<String> = outer.iter().map(|name| self.name(*name)).collect();
-                let innermost = names.last().map_or("", String::as_str);
-                let shown = format!("{innermost} ({} frames)", names.len());
+                let shown = format!("{} ({} frames)", self.name(self.telling(&outer)), names.len());
                 let more = format!("\n{}", names.join("\n"));
                 self.frame(node, &shown, &more, (x, depth), name % SHADES);
                 self.draw(end, x, depth + 1);
@@ -153,6 +156,30 @@ impl Picture<'_> {
              <rect class=\"f-{shade}\" width=\"100%\" height=\"100%\"/>\
              <text x=\"3\" y=\"12\">{shown}</text></svg>\n"
         ));
+    }
+
+    /// Of several frames in one, the outermost first, the one that names them: as in the table of causes, the innermost
+    /// that does more than call others.
+    fn telling(&self, outer: &[usize]) -> usize {
+        let frame = |at: &usize| {
+            let name = self.names.get(*at).map_or("", String::as_str);
+            let (function, place) = name.rsplit_once(" (").unwrap_or((name, ""));
+            let place = place.trim_end_matches(')');
+            let file = place.rsplit_once(':').map_or(place, |(file, _)| file);
+            (*at, HostFrame { function: function.to_owned(), file: file.to_owned(), line: 0 })
+        };
+        let inner: Vec<(usize, HostFrame)> = outer.iter().rev().map(frame).collect();
+        let wraps = |frame: &HostFrame| {
+            let name = frame.function.rsplit('.').next().unwrap_or_default();
+            WRAPPERS.contains(&name)
+        };
+        let own: Vec<&(usize, HostFrame)> =
+            inner.iter().filter(|(_, frame)| !wraps(frame)).collect();
+        let of = |frames: &[&(usize, HostFrame)]| {
+            let row = Calls::of(frames.iter().map(|(_, frame)| frame)).row()?;
+            frames.get(row).map(|(at, _)| *at)
+        };
+        of(&own).or(outer.last().copied()).unwrap_or_default()
     }
 
     /// The name of a frame, for HTML.
@@ -183,6 +210,19 @@ mod tests {
         );
         assert!(picture.contains("<title>sample: 50.0 %, 1 sample</title>"), "{picture}");
         assert!(picture.contains("For 20.0 % of the idle time, no stack is shown."), "{picture}");
+        // Neither PyTorch's calls of modules nor decorators tell more than a module.
+        let names = [
+            "run (app.py:7)",
+            "Net.forward (net.py:9)",
+            "Module._call_impl (torch/nn/modules/module.py:1790)",
+            "capture.wrapper (transformers/utils/generic.py:9)",
+            "wait",
+        ];
+        let modules = HostUse { names: names.map(String::from).to_vec(), ..HostUse::default() };
+        let of_modules = HostStage { stacks: vec![stack(&[0, 1, 2, 3, 4], 50)], ..stage.clone() };
+        let picture = flame(&modules, &of_modules, "flame").expect("a picture");
+        let named = "<title>Net.forward (net.py:9) (4 frames): 50.0 %, 1 sample\nrun (app.py:7)\n";
+        assert!(picture.contains(named), "{picture}");
         // The last frame of the only stack is what the thread does, and stays.
         let stage = HostStage { stacks: vec![stack(&[0, 1], 5)], stacks_of_ns: 5, ..known };
         let picture = flame(&host, &stage, "flame").expect("a picture");

@@ -10,6 +10,7 @@ mod flame;
 mod job;
 pub(super) mod markdown;
 mod mean_step;
+mod roofline;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -18,7 +19,7 @@ mod timeline;
 pub(super) use job::job_html;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -35,9 +36,10 @@ use stage2_model::{
 use crate::advice::worst_first;
 use crate::facts::{self, facts, host_fact};
 use crate::host::{late_md, stage_md};
-use crate::html::chart::{latency, roofline, sampled, step_times};
+use crate::html::chart::{latency, sampled, step_times};
 use crate::html::flame::flame;
 use crate::html::markdown::{attribute, foreign, html, text, unbroken};
+use crate::html::roofline::roofline;
 use crate::html::tables::{Kernels, SHORT_CHARS, by_class, ranks_by_stage, table, top_losses};
 use crate::html::timeline::{beyond, first_shown, timelines};
 use crate::page::{
@@ -173,10 +175,14 @@ fn parts(report: &Report, kernels: &Kernels<'_>, pages: [&Page; 3]) -> Vec<Part>
     let ranks = || ranks_by_stage(report).map(|table| open("by-rank", "Ranks by stage", table));
     let is_late = report.ranks.late.iter().any(|late| late.delays.is_some());
     parts.splice(0..0, ranks().filter(|_| is_late));
+    let rows: HashSet<&str> = all_kernels
+        .split("<tr")
+        .filter_map(|row| Some(row.split_once(" id=\"")?.1.split_once('"')?.0))
+        .collect();
     parts.extend(pictured.iter().zip(1..).map(|(stage, number)| Part {
         id: format!("stage-{number}"),
         title: foreign(&shorten(stage, NAME_CHARS)),
-        html: stage_section(report, stage, number),
+        html: stage_section(report, kernels, &rows, stage, number),
         kind: Kind::Framed,
     }));
     let more = stages.len().saturating_sub(STAGES);
@@ -578,7 +584,14 @@ fn cards(shown: &[Card<'_>]) -> String {
 
 const STAGE_NAME_CHARS: usize = 80;
 
-fn stage_section(report: &Report, stage: &str, number: usize) -> String {
+/// `rows`: the identifiers of the rows of the table of kernels.
+fn stage_section(
+    report: &Report,
+    kernels: &Kernels<'_>,
+    rows: &HashSet<&str>,
+    stage: &str,
+    number: usize,
+) -> String {
     let id = |what: &str| format!("stage-{number}-{what}");
     let answer = report.answer.stages.iter().find(|answer| answer.stage == stage);
     let times = answer.and_then(|answer| answer.step.as_ref());
@@ -602,9 +615,8 @@ fn stage_section(report: &Report, stage: &str, number: usize) -> String {
     let body = if has_gpu_work(report, stage) {
         let split = answer.and_then(|answer| window(report, answer, number, &id("window")));
         let split = split.unwrap_or_else(|| absent("its GPU window is not known", ""));
-        let roofline = roofline(report, stage, &id("roofline"));
-        let roofline =
-            roofline.map(|picture| format!("<div>\n<h3>Roofline</h3>\n{picture}</div>\n"));
+        let roofline = roofline(report, kernels, stage, rows, &id("roofline"));
+        let roofline = roofline.map(|picture| format!("<h3>Roofline</h3>\n{picture}"));
         let export = first_shown(&steps).map_or_else(String::new, |shown| beyond(shown, noun));
         let steps = timelines(&steps, noun, &id("timeline")).unwrap_or_else(|| {
             absent(
@@ -615,7 +627,7 @@ fn stage_section(report: &Report, stage: &str, number: usize) -> String {
         });
         format!(
             "<h3>Where the window goes</h3>\n{split}{host}<h3>Timeline of the median {noun}</h3>\n\
-             {steps}{export}{}<div class=\"pair\">\n<div>\n{latency}</div>\n{by_batch}{}</div>\n{}",
+             {steps}{export}{}<div class=\"pair\">\n<div>\n{latency}</div>\n{by_batch}</div>\n{}{}",
             sampled(report, stage, &id("sampled")),
             roofline.unwrap_or_default(),
             by_class(report, stage),

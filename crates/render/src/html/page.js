@@ -154,29 +154,34 @@
     };
     // What stays in its place: the chosen bar where it is seen, else the middle.
     let picked = null;
+    const isSeen = (rect) => {
+      const { left, right } = scroll.getBoundingClientRect();
+      const bar = rect?.getBoundingClientRect();
+      return Boolean(bar) && bar.right > left && bar.left < right;
+    };
     const kept = () => {
       const { left, right } = scroll.getBoundingClientRect();
       const bar = picked?.getBoundingClientRect();
-      const seen = bar && bar.right > left && bar.left < right;
-      return (seen ? (Math.max(bar.left, left) + Math.min(bar.right, right)) / 2 : (left + right) / 2) - left;
+      return (isSeen(picked) ? (Math.max(bar.left, left) + Math.min(bar.right, right)) / 2 : (left + right) / 2) - left;
     };
     const zoomTo = (wanted, x = kept()) => {
       zoomAlone(wanted, x);
       moved();
     };
+    // What follows does not lead: the other picture may have moved on meanwhile.
+    let follows = false;
     box.addEventListener("follow", ({ detail }) => {
+      const before = scroll.scrollLeft;
       if (detail.zoom !== zoom) zoomAlone(detail.zoom, 0);
       scroll.scrollLeft = detail.left;
+      follows = scroll.scrollLeft !== before;
     });
 
     const ns = (element, name) => Math.round((parseFloat(element.getAttribute(name)) / 100) * length);
-    const pick = (rect) => {
-      if (!rect) return;
-      if (picked) picked.classList.remove("picked");
-      picked = rect;
-      rect.classList.add("picked");
+    const placeOf = (rect) => rect.closest("svg.range") ?? rect;
+    const tell = (rect) => {
       const range = rect.closest("svg.range");
-      const place = range || rect;
+      const place = placeOf(rect);
       const start = ns(place, "x");
       const takes = ns(place, "width");
       // Samples of many steps have no begin and no end in this one.
@@ -200,33 +205,69 @@
         ` · ${rect.matches(".w-waiting") ? "waiting for the other rank" : kind} · starts at ${(start / 1e6).toFixed(6)} ms · takes ${(takes / 1e3).toFixed(3)} us`,
       );
     };
-    const bars = [...picture.querySelectorAll("rect")];
-    const byStart = bars
+    // Bars can be narrower than a pixel: what is chosen has a band over all lanes.
+    const band = document.createElementNS(SVG, "rect");
+    for (const [name, value] of [["class", "band"], ["height", height], ["visibility", "hidden"]]) band.setAttribute(name, value);
+    const pick = (rect) => {
+      picked?.classList.remove("picked");
+      picked = rect;
+      rect.classList.add("picked");
+      for (const name of ["x", "width"]) band.setAttribute(name, placeOf(rect).getAttribute(name));
+      band.setAttribute("visibility", "visible");
+      tell(rect);
+    };
+    const byStart = [...picture.querySelectorAll("rect")]
       .filter((rect) => rect.closest(".lane"))
       .sort((a, b) => parseFloat(a.getAttribute("x")) - parseFloat(b.getAttribute("x")));
     let marked = [];
+    picture.append(band);
+    const FEWEST_PX = 3;
+    const WANTED_PX = 12;
+    const show = (rect) => {
+      pick(rect);
+      tellMatches();
+      // A match that is too narrow to be seen is made wider.
+      const wide = rect.getBoundingClientRect().width;
+      if (marked.length && wide < FEWEST_PX) zoomTo((zoom * WANTED_PX) / Math.max(wide, 1e-3));
+      const { left, right } = scroll.getBoundingClientRect();
+      const bar = rect.getBoundingClientRect();
+      if (bar.left < left || bar.left > right) scroll.scrollLeft += bar.left - (left + right) / 2;
+    };
+    // From what is chosen, where that is seen; else from the edge of what is seen.
     const step = (by) => {
       const among = marked.length ? marked : byStart;
       if (!among.length) return;
+      const start = (rect) => rect.getBoundingClientRect().left;
+      const { left, right } = scroll.getBoundingClientRect();
       const at = among.indexOf(picked);
-      const next = among[Math.min(among.length - 1, Math.max(0, at < 0 ? 0 : at + by))];
-      pick(next);
-      const x = (ns(next, "x") / length) * picture.clientWidth;
-      if (x < scroll.scrollLeft || x > scroll.scrollLeft + scroll.clientWidth) {
-        scroll.scrollLeft = x - scroll.clientWidth / 2;
+      let next;
+      if (at >= 0 && isSeen(picked)) next = among[at + by];
+      else {
+        const seen = isSeen(picked) ? start(picked) : null;
+        next = by > 0
+          ? among.find((rect) => start(rect) >= (seen ?? left - 0.5))
+          : among.findLast((rect) => start(rect) <= (seen ?? right));
       }
+      show(next ?? among.at(by > 0 ? -1 : 0));
     };
     const find = make("input", { type: "search", placeholder: "Find GPU work" });
     find.setAttribute("aria-label", "Mark the GPU work whose name contains a text");
+    const count = make("output", { className: "count" });
+    const tellMatches = () => {
+      const takes = marked.reduce((sum, rect) => sum + ns(rect, "width"), 0);
+      const at = marked.indexOf(picked);
+      count.textContent = !marked.length
+        ? "No match"
+        : `${marked.length} of ${byStart.length} bars, ${(takes / 1e6).toFixed(3)} ms; ${at < 0 ? "Enter and Shift+Enter step through them" : `this is match ${at + 1}`}`;
+      count.hidden = wordsOf(find.value).length === 0;
+    };
     const mark = () => {
       const words = wordsOf(find.value);
       const is = names.map(([name, kind]) => hasAll(`${name} ${kind}`.toLowerCase(), words));
       marked = byStart.filter((rect) => is[rect.dataset.n]);
       const found = new Set(marked);
       byStart.forEach((rect) => rect.classList.toggle("found", found.has(rect)));
-      if (!words.length) return;
-      const takes = marked.reduce((sum, rect) => sum + ns(rect, "width"), 0);
-      said.textContent = !marked.length ? "No match" : `${marked.length} of ${byStart.length} bars, ${(takes / 1e6).toFixed(3)} ms; Enter and Shift+Enter step through them`;
+      tellMatches();
     };
     find.addEventListener("input", mark);
     find.addEventListener("keydown", (event) => {
@@ -237,14 +278,16 @@
     box.addEventListener("find", (event) => {
       find.value = event.detail;
       mark();
-      picked = null;
-      if (marked.length) step(0);
+      if (marked.length) show(marked[0]);
     });
     picture.addEventListener("pointerover", (event) => {
-      if (event.pointerType === "mouse" && event.target.matches("rect")) pick(event.target);
+      if (event.pointerType === "mouse" && event.target.matches("rect")) tell(event.target);
     });
+    picture.addEventListener("pointerleave", () => { if (picked) tell(picked); });
     picture.addEventListener("click", (event) => {
-      if (event.target.matches("rect")) pick(event.target);
+      if (!event.target.matches("rect")) return;
+      pick(event.target);
+      tellMatches();
     });
     const inBox = (x) => x - scroll.getBoundingClientRect().left;
     picture.addEventListener("dblclick", (event) => zoomTo(zoom * 2, inBox(event.clientX)));
@@ -284,7 +327,11 @@
       event.preventDefault();
       act();
     });
-    scroll.addEventListener("scroll", () => { drawnSoon(); moved(); }, { passive: true });
+    scroll.addEventListener("scroll", () => {
+      drawnSoon();
+      if (!follows) moved();
+      follows = false;
+    }, { passive: true });
     addEventListener("resize", drawnSoon);
     // A folded picture has no width.
     box.closest("details")?.addEventListener("toggle", drawnSoon);
@@ -294,7 +341,9 @@
       button("Zoom out", "−", () => zoomTo(zoom / 2)),
       button("Show all", "All", () => zoomTo(1)),
       find,
+      count,
       said));
+    tellMatches();
     drawn();
   };
 
@@ -353,17 +402,27 @@
     input.setAttribute("aria-label", "Filter rows");
     const found = make("output");
     const column = [...table.tHead.rows[0].cells].findIndex((head) => head.textContent === "Stage");
-    const stages = column < 0 ? [] : [...new Set(rows.map((row) => text(row, column)))];
-    let stage = null;
     // Rows that hardly matter are one line until they are asked for; a filter looks through them, too.
     const total = [...table.tHead.rows[0].cells].findIndex((head) => head.textContent === "Total (ms)");
+    const sums = new Map();
+    for (const row of column < 0 ? [] : rows) {
+      const stage = text(row, column);
+      sums.set(stage, (sums.get(stage) ?? 0) + Math.max(0, number(row, total)));
+    }
+    // The first stage and those with a part of the time have tabs of their own; set-up can have many short ones.
+    const LEAST_OF_ALL = 0.01;
+    const all = [...sums.values()].reduce((sum, ms) => sum + ms, 0);
+    const small = [...sums].slice(1).filter(([, ms]) => ms < all * LEAST_OF_ALL).map(([stage]) => stage);
+    const others = new Set(small.length > 1 ? small : []);
+    const tabNames = [null, ...[...sums.keys()].filter((stage) => !others.has(stage)), ...(others.size ? [others] : [])];
+    let stage = null;
     const more = make("button", { type: "button", className: "more" });
     let open = false;
     const filter = () => {
       const wanted = input.value.toLowerCase().split(/\s+/).filter(Boolean);
       let [visible, small, sum] = [0, 0, 0];
       for (const [row, has] of words) {
-        const is = (stage === null || text(row, column) === stage) && wanted.every((word) => has.includes(word));
+        const is = (stage === null || stage === text(row, column) || (stage === others && others.has(text(row, column)))) && wanted.every((word) => has.includes(word));
         const folds = is && !wanted.length && row.matches(".small");
         small += folds ? 1 : 0;
         sum += folds ? Math.max(0, number(row, total)) : 0;
@@ -385,8 +444,9 @@
     const tabs = make("div", { className: "tabs" });
     tabs.setAttribute("role", "group");
     tabs.setAttribute("aria-label", "Stages");
-    for (const of of [null, ...stages]) {
-      const tab = make("button", { type: "button" }, make("bdi", { textContent: of ?? "all stages" }));
+    for (const of of tabNames) {
+      const name = of === others ? `${others.size} other stages` : of ?? "all stages";
+      const tab = make("button", { type: "button" }, make("bdi", { textContent: name }));
       tab.setAttribute("aria-pressed", String(of === null));
       tab.addEventListener("click", () => {
         stage = of;
@@ -405,7 +465,7 @@
       row.scrollIntoView();
     });
     const frame = table.closest(".table");
-    frame.before(make("div", { className: "filter" }, ...(stages.length > 1 ? [tabs] : []), input, found));
+    frame.before(make("div", { className: "filter" }, ...(sums.size > 1 ? [tabs] : []), input, found));
     frame.after(more);
     filter();
     // What is copied has the names in full.
@@ -430,15 +490,44 @@
     if (!target) return;
     const name = link.closest("tr").cells[0].textContent.replace(/ #\d+$/, "");
     target.dispatchEvent(new CustomEvent("find", { bubbles: true, detail: name }));
-    const wanted = wordsOf(name);
-    for (const point of target.querySelectorAll(".point")) {
-      point.classList.toggle("found", hasAll(point.textContent.toLowerCase(), wanted));
+    const row = link.closest("tr").id;
+    for (const mark of target.querySelectorAll(".point, tr[data-n]")) {
+      const to = mark.closest("a") ?? mark.querySelector("a");
+      mark.classList.toggle("found", to !== null && to.hash === `#${row}`);
     }
   });
 
+  // A point says what it is, and is marked in the list next to the picture; the list marks its points.
+  const roofline = (box) => {
+    const said = make("output", { textContent: "Point at a kernel or tap it. A click leads to its row." });
+    box.querySelector(".chart")?.after(said);
+    const pick = (number) => {
+      for (const mark of box.querySelectorAll("[data-n]")) mark.classList.toggle("picked", mark.dataset.n === number);
+      const point = box.querySelector(`.point[data-n="${number}"]`);
+      said.replaceChildren(make("bdi", { textContent: point?.textContent ?? "It is below the picture." }));
+    };
+    const over = ({ target }) => {
+      const mark = target.closest("[data-n]");
+      if (mark) pick(mark.dataset.n);
+    };
+    box.addEventListener("pointerover", over);
+    box.addEventListener("focusin", over);
+    // A finger cannot point before it chooses: the first tap says what the point is, the second one follows its link.
+    let tapped = null;
+    box.addEventListener("pointerup", ({ pointerType, target }) => {
+      if (pointerType === "mouse") tapped = target;
+    });
+    box.addEventListener("click", (event) => {
+      if (!event.target.matches(".point") || tapped === event.target) return;
+      tapped = event.target;
+      over(event);
+      event.preventDefault();
+    });
+  };
+
   // On a narrow screen the cells of a row stand below each other, each with what it is. Ranks are compared down a column.
   const labelled = (table) => {
-    if (table.classList.contains("heat")) return;
+    if (table.matches(".heat, .points")) return;
     const heads = [...(table.tHead?.rows[0].cells ?? [])].map((head) => head.textContent);
     // So many characters in a row fit a phone.
     const longest = (texts) => Math.max(0, ...texts.map((text) => text.length));
@@ -554,6 +643,7 @@
   document.querySelectorAll(".timeline").forEach(timeline);
   document.querySelectorAll(".ranks").forEach(together);
   document.querySelectorAll(".flame").forEach(flame);
+  document.querySelectorAll(".roofline").forEach(roofline);
   document.querySelectorAll("table").forEach(labelled);
   document.querySelectorAll("table.sortable").forEach(sortable);
   kernelLinks();

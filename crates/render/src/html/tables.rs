@@ -9,15 +9,16 @@ use stage2_contract::text::numbers::{
 };
 use stage2_contract::text::{shorten, shorten_kernel};
 use stage2_model::kernels::{
-    ClassFloor, ClassSum, Kernel, Loss, class_floors, classes, model_stages, steps,
+    ClassFloor, ClassSum, Kernel, Loss, class_floors, classes, model_stages, stage_totals, steps,
+    top_kernels,
 };
 use stage2_model::{
-    Bottleneck, BottleneckKind, LateCause, LateDelays, LateRow, LateSteps, RankStageRow, Report,
-    StageAnswer, StepTimeline, late_in_turn,
+    Bottleneck, BottleneckKind, KernelRow, LateCause, LateDelays, LateRow, LateSteps, RankStageRow,
+    Report, StageAnswer, StepTimeline, late_in_turn,
 };
 
-use crate::html::chart::has_points;
 use crate::html::markdown::{attribute, class_mark, foreign, text};
+use crate::html::roofline::has_points;
 use crate::html::timeline::{first_shown, has_bar};
 use crate::page::{above_floor, lead_first, lost_by_counters, ms_of, step_is, told};
 use crate::table::capitalised;
@@ -37,6 +38,10 @@ const CLASSES_NAMED: usize = 3;
 /// The kernels of the page with what they lose, and the stage whose kernels stand on its first screens.
 pub(super) struct Kernels<'k> {
     losses: Vec<Loss<'k>>,
+    /// As the kernels, but those of each launch grid apart: counters are of one launch.
+    launches: Vec<Kernel<'k>>,
+    /// Those of [`steps`].
+    steps: BTreeMap<&'k str, f64>,
     /// Kernels of cold calls only, which are left out.
     only_cold: usize,
     /// The first one whose kernels have times per step.
@@ -55,11 +60,28 @@ impl<'k> Kernels<'k> {
             timed.any(|loss| loss.kernel.row.stage == answer.stage)
         };
         let lead = lead_first(report).find(has_times);
-        Self { only_cold: kernels.len() - losses.len(), lead, losses }
+        let totals = stage_totals(report);
+        let of_stage = |row: &KernelRow| totals.get(row.stage.as_str()).copied().unwrap_or(0);
+        let of_grid = |row: &'k KernelRow| {
+            (row.stage.as_str(), row.name_index, row.launch.map(|launch| launch.grid))
+        };
+        let mut launches = top_kernels(report, usize::MAX, of_grid, of_stage);
+        launches.retain(|kernel| kernel.usual_calls > 0);
+        Self { only_cold: kernels.len() - losses.len(), lead, losses, launches, steps }
     }
 
     fn of_stage(&self, stage: &str) -> impl Iterator<Item = &Loss<'k>> {
         self.losses.iter().filter(move |loss| loss.kernel.row.stage == stage)
+    }
+
+    /// Kernels of a stage, those of each launch grid apart.
+    pub(super) fn launches(&self, stage: &str) -> impl Iterator<Item = &Kernel<'k>> {
+        self.launches.iter().filter(move |kernel| kernel.row.stage == stage)
+    }
+
+    /// What one of the launches loses.
+    pub(super) fn loss<'l>(&self, kernel: &'l Kernel<'l>) -> Loss<'l> {
+        Loss::of(kernel, &self.steps)
     }
 
     /// The text with links from the names of kernels of the lead stage, of at most `chars`, to their rows.
@@ -92,7 +114,7 @@ impl<'k> Kernels<'k> {
     }
 
     /// Identifier of the row of a kernel. Stages may share kernels: those of the lead stage have the short one.
-    fn anchor(&self, kernel: &Kernel<'_>) -> String {
+    pub(super) fn anchor(&self, kernel: &Kernel<'_>) -> String {
         let row = kernel.row;
         let of = match self.lead.is_some_and(|lead| lead.stage == row.stage) {
             true => String::new(),
@@ -125,7 +147,7 @@ pub(super) fn table(report: &Report, kernels: &Kernels<'_>, stages: &[&str]) -> 
         losses.iter().any(|loss| loss.attainable.is_some() || loss.kernel.known_bound().is_some());
     let several = report.devices.len() > 1;
     let sections: BTreeMap<&str, Section<'_>> = (stages.iter().zip(1..))
-        .map(|(stage, number)| (*stage, Section::of(report, stage, number)))
+        .map(|(stage, number)| (*stage, Section::of(report, kernels, stage, number)))
         .collect();
     let everywhere = |loss: &&Loss<'_>| loss.kernel.devices().len() == report.devices.len();
     // What is the same in each row stands above them.
@@ -196,7 +218,7 @@ pub(super) fn table(report: &Report, kernels: &Kernels<'_>, stages: &[&str]) -> 
         true => format!(
             "<b>attains</b>: the share of the rate that the hardware allows at the kernel's operations per \
              byte, by ncu or by sampled counters; it leads to the roofline. <b>lost</b>: its time in a step \
-             times what is missing to 100 %, on one GPU on average. {}",
+             times what is missing to 100 % (per-GPU average). {}",
             step_is(report, foreign).map_or_else(String::new, |said| said + " ")
         ),
         false => String::new(),
@@ -204,8 +226,8 @@ pub(super) fn table(report: &Report, kernels: &Kernels<'_>, stages: &[&str]) -> 
     format!(
         "<p class=\"note\">One row for each kernel of a stage, over all GPUs and the whole run; shares are of \
          the stage's kernel time, and like all other numbers leave out the first, cold call of each process where \
-         there are others. {counters}A name leads to the timeline where its median step has the \
-         kernel (bars have no #number). Its tooltip, and what you copy, is the full name.{more}</p>\n\
+         there are others. {counters}Click a kernel's name to find it in the timeline of the median step \
+         (names there have no #number). The tooltip and the clipboard have its full name.{more}</p>\n\
          <div class=\"table tall\"><table id=\"kernels\" class=\"sortable\"><thead><tr>{}</tr></thead>\n\
          <tbody>\n{}</tbody></table></div>\n",
         head.collect::<String>(),
@@ -274,9 +296,9 @@ struct Section<'r> {
 }
 
 impl<'r> Section<'r> {
-    fn of(report: &'r Report, stage: &str, number: usize) -> Self {
+    fn of(report: &'r Report, kernels: &Kernels<'_>, stage: &str, number: usize) -> Self {
         let timelines = report.step_timelines.iter().filter(|found| found.stage == stage);
-        let roofline = has_points(report, stage).then(|| format!("#stage-{number}-roofline"));
+        let roofline = has_points(kernels, stage).then(|| format!("#stage-{number}-roofline"));
         Self { number, timeline: first_shown(&timelines.collect::<Vec<_>>()), roofline }
     }
 
@@ -365,7 +387,7 @@ pub(super) fn top_losses(report: &Report, kernels: &Kernels<'_>) -> Option<Strin
         false => ("take longest", lost_in_all(answer, &floors)),
     };
     Some(format!(
-        "<p class=\"note\">Kernels of <code>{}</code> that {order}, on one GPU on average. {how}{}\
+        "<p class=\"note\">Kernels of <code>{}</code> that {order} (per-GPU average). {how}{}\
          <a href=\"#all-kernels\">All kernels</a> of all stages are listed below.</p>\n\
          <div class=\"table\"><table class=\"top\"><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table>\
          </div>\n",
@@ -391,7 +413,7 @@ fn lost_in_all(answer: &StageAnswer, floors: &[ClassFloor]) -> String {
                 let class = text(&class.class);
                 format!("{class} {lost} of {all} (reading {reads} once takes {floor})")
             }
-            None => format!("kernels that read neither weights nor KV cache, all of their {all}"),
+            None => format!("all {all} of the kernels that read neither weights nor KV cache"),
         }
     };
     let of_classes: Vec<String> = floors.iter().map(of_class).collect();

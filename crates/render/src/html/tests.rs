@@ -464,15 +464,20 @@ fn a_bar_stands_for_every_piece_of_work() {
     }
     let drawn = timeline.of_class("range");
     let drawn: Vec<String> = drawn.iter().map(Element::text).collect();
-    // Of samples, the tooltip has the functions; without a main one, the part has the share of the largest.
-    let parts =
-        ["12 samples; 11: f (a.py); 1: g (b.py)f", "49 samples; 20: g (b.py); 9: f (a.py)41 % g"];
+    // Of samples, the tooltip has the functions; without a main one, each has a height of its own.
+    let parts = [
+        "12 samples; 11: f (a.py); 1: g (b.py)f",
+        "20 of 49 samples: g (b.py)g 41 %",
+        "9 of 49 samples: f (a.py)f 18 %",
+        "49 samples; 20: g (b.py); 9: f (a.py)41 % others",
+    ];
     assert_eq!(drawn, [&["decode", "layer"][..], &parts].concat());
     let gaps = timeline.of_class("gaps")[0].all("rect");
     let kinds: Vec<_> = gaps.iter().filter_map(|gap| gap.attribute("class")).collect();
     assert_eq!(kinds, ["g-idle", "g-launch"]);
     let said = page.by_id("stage-1").text();
-    assert!(said.contains("12 ranges and pieces of work, the shortest, did not fit"), "{said}");
+    let of = "42 of 54 ranges and pieces of GPU work are drawn: the longest.";
+    assert!(said.contains(of), "{said}");
     let names = &page.by_id("stage-1").of_class("names")[0];
     let rows: Vec<String> = names.one("tbody").all("tr").iter().map(Element::text).collect();
     assert!(rows[0].starts_with("cutlass_gemmgemm31") && rows.len() == 3, "{rows:?}");
@@ -632,7 +637,7 @@ fn outliers_that_come_regularly_are_said_to() {
         let mut series = full("").step_series[0].clone();
         let first = series.outliers[0];
         series.outliers = numbers.iter().map(|at| Step { number: *at, ..first }).collect();
-        chart::latency(&series, None, "x").contains("They are multiples of 63 ")
+        chart::latency(&series, None, "x").contains("They recur at multiples of 63 ")
     };
     assert!(said(&[0, 190, 316, 379, 442, 505, 568, 631]), "the cold one does not count");
     assert!(!said(&[190, 316, 379, 442]), "too few");
@@ -1009,7 +1014,12 @@ fn points_have_names_and_the_roof_of_the_model_stands_out() {
         let page = parse(&written(report));
         page.by_id("stage-1-roofline").of_class(class).iter().map(Element::text).collect()
     };
-    assert_eq!(texts(&report, "name"), ["cutlass_gemm", "flash_attention"]);
+    assert_eq!(texts(&report, "number"), ["1", "2"]);
+    let listed = texts(&report, "points").concat();
+    assert!(
+        listed.contains("1cutlass_gemm40.0") && listed.contains("2flash_attention"),
+        "{listed}"
+    );
     assert!(texts(&report, "counts").is_empty(), "no precision is known");
     let mut used = crate::summary::tests::utilisation("");
     used.numbers.precision = Some(Precision::Bf16);

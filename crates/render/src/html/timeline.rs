@@ -32,6 +32,9 @@ const RANGE_NAME_CHARS: usize = 48;
 const AXIS: u64 = 20;
 const ROW: u64 = 20;
 const BAR: u64 = 17;
+/// Rows that the lane of samples takes where functions lie on each other, and the least height of one of these, pixels.
+const MIXED_ROWS: u64 = 4;
+const LEAST_HIGH: u64 = 11;
 
 /// What the host does between the range of a step of an engine and the next step.
 const AFTER_RANGE: &str = "between steps";
@@ -156,7 +159,8 @@ fn timeline(timeline: &StepTimeline, noun: &str, extent: Extent, id: &str) -> St
     let listed = Listed::of(timeline);
     let samples_y = AXIS + (deepest + 1) * ROW;
     let samples = timeline.host.as_ref();
-    let gaps_y = samples_y + if samples.is_some() { ROW } else { 0 };
+    let samples_height = samples.map_or(0, height_of_samples);
+    let gaps_y = samples_y + samples_height;
     let lane_y = |at: usize| gaps_y + (at as u64 + 1) * ROW;
     let height = lane_y(lanes.len());
 
@@ -172,10 +176,12 @@ fn timeline(timeline: &StepTimeline, noun: &str, extent: Extent, id: &str) -> St
     let labels: String = (labels.iter())
         .map(|(y, label)| format!("<text x=\"0\" y=\"{}\">{}</text>\n", y + 13, text(label)))
         .collect();
+    let ranges_drawn = ranges.clone().count() as u64;
     let ranges = ranges.map(|range| scale.range(timeline, range));
     let ranges: String = scale.after_range(timeline).into_iter().chain(ranges).collect();
     let parts = samples.into_iter().flat_map(|host| &host.parts);
-    let parts: String = parts.map(|part| scale.part(timeline, part, samples_y)).collect();
+    let parts: String =
+        parts.map(|part| scale.part(timeline, part, (samples_y, samples_height))).collect();
     let gaps = scale.gaps(&timeline.gaps, gaps_y);
     let works: String = (lanes.iter().enumerate())
         .map(|(at, lane)| scale.lane(lane, lane_y(at), &listed))
@@ -186,7 +192,7 @@ fn timeline(timeline: &StepTimeline, noun: &str, extent: Extent, id: &str) -> St
         noun,
         timeline.step.number,
         length(timeline),
-        counted(timeline.ranges.len() as u64, "range"),
+        counted(ranges_drawn, "range"),
         counted(pieces, "piece") + " of GPU work",
         counted(timeline.gaps.len() as u64, "gap"),
     );
@@ -202,7 +208,7 @@ fn timeline(timeline: &StepTimeline, noun: &str, extent: Extent, id: &str) -> St
         text(&description),
         scale.ticks(height),
         text(&description),
-        left_out(timeline),
+        part_drawn(timeline, ranges_drawn.saturating_add(pieces)),
         samples.map(|host| of_samples(host, noun)).unwrap_or_default(),
         legend(timeline),
         listed.html(noun),
@@ -224,28 +230,44 @@ fn length(timeline: &StepTimeline) -> String {
     }
 }
 
-fn left_out(timeline: &StepTimeline) -> String {
-    let mut out = String::new();
-    let deeper = timeline.ranges.iter().filter(|range| range.depth >= DEPTH).count();
-    let lanes = timeline.lanes.len().saturating_sub(LANES);
-    for (n, what) in [
-        (timeline.left_out, "ranges and pieces of work, the shortest, did not fit"),
-        (deeper as u64, "ranges are deeper than the picture"),
-        (lanes as u64, "more streams have work"),
-    ] {
-        if n > 0 {
-            out.push_str(&format!(" {} {what}.", count(n)));
-        }
+/// How much of a timeline is drawn; nothing where that is all.
+fn part_drawn(timeline: &StepTimeline, drawn: u64) -> String {
+    let works = timeline.lanes.iter().map(|lane| lane.work.len() as u64).sum::<u64>();
+    let all = works.saturating_add(timeline.ranges.len() as u64).saturating_add(timeline.left_out);
+    let is_deeper = timeline.ranges.iter().any(|range| range.depth >= DEPTH);
+    let which = [
+        (timeline.left_out > 0).then(|| "the longest".to_owned()),
+        is_deeper.then(|| format!("ranges to depth {DEPTH}")),
+        (timeline.lanes.len() > LANES).then(|| format!("work of {LANES} streams")),
+    ];
+    let which: Vec<String> = which.into_iter().flatten().collect();
+    match drawn < all {
+        false => String::new(),
+        true => format!(
+            " {} of {} ranges and pieces of GPU work are drawn: {}.",
+            count(drawn),
+            count(all),
+            which.join(", ")
+        ),
     }
-    out
+}
+
+/// The height of the lane of samples with the space below it: several functions lie on each other where none has half of
+/// the samples.
+fn height_of_samples(host: &TimelineHost) -> u64 {
+    let most = |part: &TimelineHostPart| part.functions.first().map_or(0, |(_, most)| *most);
+    let is_mixed = |part: &TimelineHostPart| {
+        part.samples > 0 && !TimelineHostPart::is_main(most(part), part.samples)
+    };
+    if host.parts.iter().any(is_mixed) { MIXED_ROWS * ROW } else { ROW }
 }
 
 /// What the lane of samples is of.
 fn of_samples(host: &TimelineHost, noun: &str) -> String {
     format!(
         " Host samples: the function in which the launching thread is at this place of a {noun}, by {} from {} of about \
-         this length, because one {noun} has too few. A percentage in front of the name: no function has half of the \
-         samples, and this one has most; the tooltip names others.",
+         this length, because one {noun} has too few. Where no function has half of the samples, the height is divided \
+         by share.",
         counted(host.samples, "sample"),
         counted(host.steps, noun),
     )
@@ -333,36 +355,65 @@ impl Scale {
         )
     }
 
-    /// What the host does in a part of the step: the function that most samples agree on, with their share where these are
-    /// less than half of them.
-    fn part(&self, timeline: &StepTimeline, part: &TimelineHostPart, y: u64) -> String {
+    /// What the host does in a part of the step: the function of most samples, or where none has half of them several ones,
+    /// each as high as its share.
+    fn part(
+        &self,
+        timeline: &StepTimeline,
+        part: &TimelineHostPart,
+        (y, height): (u64, u64),
+    ) -> String {
         let functions = part.functions.iter().map(|&(name, samples)| {
             let name = timeline.names.get(name).map_or("", String::as_str);
             (shorten(name, NAME_CHARS), samples)
         });
-        let functions: Vec<_> = functions.collect();
-        let (kind, name) = functions.first().map_or_else(Default::default, |(name, most)| {
-            // Without its file: the tooltip has all of it.
-            let function = name.split_once(" (").map_or(name.as_str(), |(of, _)| of);
-            let function = shorten(function, RANGE_NAME_CHARS);
-            match TimelineHostPart::is_main(*most, part.samples) {
-                true => ("r-host", function),
-                false => {
-                    let percent = *most as f64 * 100.0 / part.samples.max(1) as f64;
-                    ("r-after", format!("{percent:.0} % {function}"))
-                }
-            }
-        });
-        let of = |(name, samples): &(_, u64)| format!("{}: {name}", count(*samples));
+        let functions: Vec<(String, u64)> = functions.collect();
+        let Some((first, most)) = functions.first() else { return String::new() };
+        let span = self.span(part.start_ns, part.length_ns);
+        let slice = |class: &str, y: u64, height: u64, label: &str, title: &str| {
+            format!(
+                "<svg class=\"range\" {span} y=\"{y}\" height=\"{height}\"><title>{}</title><rect class=\"{class}\" \
+                 width=\"100%\" height=\"100%\"/><text x=\"3\" y=\"{}\">{}</text></svg>\n",
+                text(title),
+                height / 2 + 4,
+                text(label),
+            )
+        };
+        // Without its file: the tooltip has all of it.
+        let short = |name: &str| {
+            let function = name.split_once(" (").map_or(name, |(of, _)| of);
+            shorten(function, RANGE_NAME_CHARS)
+        };
+        let of = |(name, samples): &(String, u64)| format!("{}: {name}", count(*samples));
         let listed: Vec<String> = functions.iter().map(of).collect();
-        let title = format!("{}; {}", counted(part.samples, "sample"), listed.join("; "));
-        format!(
-            "<svg class=\"range\" {} y=\"{y}\" height=\"{BAR}\"><title>{}</title><rect class=\"{kind}\" \
-             width=\"100%\" height=\"100%\"/><text x=\"3\" y=\"12\">{}</text></svg>\n",
-            self.span(part.start_ns, part.length_ns),
-            text(&title),
-            text(&name),
-        )
+        let all = format!("{}; {}", counted(part.samples, "sample"), listed.join("; "));
+        let height = height.saturating_sub(ROW - BAR);
+        if TimelineHostPart::is_main(*most, part.samples) {
+            return slice("r-host", y, height, &short(first), &all);
+        }
+        let percent = |samples: u64| samples as f64 * 100.0 / part.samples.max(1) as f64;
+        let high = |samples: u64| height * samples / part.samples.max(1);
+        let (mut out, mut top, mut rest) = (String::new(), y, part.samples);
+        for ((name, samples), class) in functions.iter().zip(["r-host", "r0", "r1"]) {
+            if high(*samples) < LEAST_HIGH {
+                continue;
+            }
+            let label = format!("{} {:.0} %", short(name), percent(*samples));
+            let title =
+                format!("{} of {}: {name}", count(*samples), counted(part.samples, "sample"));
+            out.push_str(&slice(class, top, high(*samples), &label, &title));
+            top += high(*samples);
+            rest = rest.saturating_sub(*samples);
+        }
+        let left = (y + height).saturating_sub(top);
+        if left >= LEAST_HIGH {
+            let label = match rest == part.samples {
+                true => "many functions".to_owned(),
+                false => format!("{:.0} % others", percent(rest)),
+            };
+            out.push_str(&slice("r-after", top, left, &label, &all));
+        }
+        out
     }
 
     /// What a step of an engine takes after its range, below the ranges that are opened meanwhile.

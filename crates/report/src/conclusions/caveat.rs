@@ -48,7 +48,7 @@ fn few_instances(report: &Report, row: &StageRow) -> Option<&'static str> {
     match taken.unwrap_or(all) {
         0 => None,
         1 if taken.is_some() => Some("one recorded call"),
-        1 => Some("one call, a cold one"),
+        1 => Some("one call, which is cold"),
         // Of a sample the first, cold instance is no part.
         few if few < ENOUGH_INSTANCES && taken.is_some() => Some("two recorded calls"),
         few if few < ENOUGH_INSTANCES => Some("two calls, the first of them cold"),
@@ -155,7 +155,7 @@ mod tests {
             (|row| row.instances = None, ""),
             (|row| row.kind = PathKind::OutsideRanges, outside),
             (|row| row.recorded_instances = Some(4), ""),
-            (|row| row.instances = Some(1), "one call, a cold one: not a basis for advice"),
+            (|row| row.instances = Some(1), "one call, which is cold: not a basis for advice"),
             (|row| row.instances = Some(2), "two calls, "),
             (|row| row.recorded_instances = Some(1), "one recorded call: "),
             (|row| row.recorded_instances = Some(2), "two recorded calls: not a basis for advice"),
@@ -172,6 +172,6 @@ mod tests {
         assert!(label(Origin::Nsys, |_| ()).contains("under nsys"));
         assert!(label(Origin::Ncu, |_| ()).contains("ncu replayed"));
         let both = label(Origin::Nsys, |row| row.instances = Some(1));
-        assert!(both.contains("a cold one, under nsys"), "{both}");
+        assert!(both.contains("which is cold, under nsys"), "{both}");
     }
 }

@@ -108,7 +108,7 @@ fn with_outliers(report: &Report, row: &StageRow) -> SampleBasis {
                 return SampleBasis { basis, ..rest };
             }
             let basis = row.only_words().unwrap_or_else(|| match (all, cut) {
-                (1, _) => format!("the only {noun}, a cold one"),
+                (1, _) => format!("the only {noun}, which is cold"),
                 (_, 1..) => format!(
                     "mean of all {all} {noun}s, also of the first, cold one, and of {} that did not end, up to its last \
                      GPU work",

@@ -73,11 +73,11 @@ fn warning(stage: &str, Kinds { short, long }: Kinds) -> Finding {
     };
     Id::RangesUnlike.about(stage).found(
         format!(
-            "the calls of {} differ {:.0}x: {}, {}",
+            "calls of {} are of two kinds: {}, and {} ({:.0} times as long)",
             shorten(stage, NAME_CHARS),
-            long.1 / short.1.max(1.0),
             take(short),
-            take(long)
+            take(long),
+            long.1 / short.1.max(1.0)
         ),
         "two kinds of work seem to run under one range, so that its median and its mean describe neither",
         "give each kind of work a separate range with another name",
@@ -106,7 +106,7 @@ mod tests {
         let said = warning("graph", found).what;
         assert_eq!(
             said,
-            "the calls of graph differ 12x: 1 takes about 6.00 ms, 2 take about 69.50 ms"
+            "calls of graph are of two kinds: 1 takes about 6.00 ms, and 2 take about 69.50 ms (12 times as long)"
         );
         let bucket = |ms: u64| StepBucket { steps: 1, first: 1, mean_ns: ms, ..Default::default() };
         let series = StepSeries {

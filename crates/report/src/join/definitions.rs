@@ -10,8 +10,8 @@ pub(super) fn definitions() -> Vec<Definition> {
         "Nearest rank, from a log-linear histogram: within {ERROR_PERCENT} % of the exact value. \
          Minimum, maximum, total and mean are exact. The median over the instances of a range comes \
          from the same kind of histogram when there are more than {EXACT_VALUES} instances, or more \
-         than a million in all ranges of a process. Of {P99_VALUES} values or \
-         more, a 99th percentile is given; of fewer than 100, it is the longest of them."
+         than a million in all ranges of a process. A 99th percentile needs \
+         {P99_VALUES} values; with fewer than 100, it is the longest one."
     );
     let counters = bound::one_launch_rule();
     let outliers = format!(

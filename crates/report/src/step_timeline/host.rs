@@ -20,6 +20,11 @@ const PARTS: usize = 24;
 const IN_PART: usize = 6;
 /// Functions of a part that are named.
 const NAMED: usize = 3;
+/// A function leads in a part with at least so many samples, which are at least one in so many of all.
+const LEAD: u64 = 3;
+const LEAD_PART: u64 = 3;
+/// The function that leads in a part, if one does, and whether it has half of the samples.
+type Lead = Option<(usize, bool)>;
 /// Steps are of about the length of another one if they are at most this many times as long or as short.
 const ALIKE: i64 = 2;
 
@@ -114,12 +119,14 @@ impl Samples {
             }
         }
         let at_ns = |part: usize| (length as u128 * part as u128 / parts as u128) as u64;
-        let mut found: Vec<(Option<usize>, TimelineHostPart, IndexMap<usize, u64>)> = Vec::new();
+        // Neighbours are one where the same function has most of the samples, or leads in both without having half.
+        let mut found: Vec<(Lead, TimelineHostPart, IndexMap<usize, u64>)> = Vec::new();
         for (part, functions) in functions.into_iter().enumerate() {
             let samples: u64 = functions.values().sum();
             let most = functions.iter().max_by_key(|(_, samples)| **samples);
-            let most = most.filter(|(_, most)| TimelineHostPart::is_main(**most, samples));
-            let most = most.map(|(name, _)| *name);
+            let leads = |most: u64| most >= LEAD && most * LEAD_PART >= samples;
+            let most = most.filter(|(_, most)| leads(**most));
+            let most = most.map(|(name, most)| (*name, TimelineHostPart::is_main(*most, samples)));
             let (start_ns, end_ns) = (at_ns(part), at_ns(part + 1));
             match found.last_mut().filter(|(before, ..)| *before == most) {
                 Some((_, before, sum)) => {
@@ -192,5 +199,31 @@ mod tests {
         // Nothing is said of so few.
         samples.all.truncate(40);
         assert_eq!(samples.finish(Span { start_ns: 5, end_ns: 105 }, |_| 0), None);
+    }
+
+    #[test]
+    fn neighbours_in_which_other_functions_lead_are_not_one() {
+        // Ten samples at each place of a step: of four functions, none has half of them.
+        let parts = |most: usize| {
+            let mut samples = Samples::of("decode", true);
+            for name in ["norm", "attention", "mlp", "copy"] {
+                samples.names.insert(name.to_owned(), ());
+            }
+            for place in (0..100).step_by(4) {
+                let (first, second) = if place < 50 { (0, 1) } else { (1, 0) };
+                for at in 0..10 {
+                    let name = if at < most { first } else { [second, 2, 3][at % 3] };
+                    let start_ns = (place * 10 + at as i64) * 200;
+                    samples.step(Span { start_ns, end_ns: start_ns + 100 }, 7);
+                    samples.all.push((start_ns + place, name));
+                }
+            }
+            let found = samples.finish(Span { start_ns: 0, end_ns: 100 }, |name| name.len());
+            found.expect("250 samples").parts
+        };
+        let halves = parts(4);
+        let lead = halves.iter().map(|part| (part.length_ns, part.functions[0].0));
+        assert_eq!(lead.collect::<Vec<_>>(), [(50, "norm".len()), (50, "attention".len())]);
+        assert_eq!(parts(3).len(), 1, "less than a third is no lead");
     }
 }

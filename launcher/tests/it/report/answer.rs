@@ -238,7 +238,7 @@ fn idle_time_is_told_by_the_gaps_of_warm_instances() {
 
 #[test]
 fn fewer_than_three_instances_are_a_number_with_a_label() {
-    for (instances, label) in [(1, "one call, a cold one"), (2, "two calls")] {
+    for (instances, label) in [(1, "one call, which is cold"), (2, "two calls")] {
         let report = launched(&vec![(100, [20_000].as_slice()); instances]);
         let (rule, text, advised) = verdict(&report);
         assert_eq!((rule, advised), (Rule::GpuIdle, false), "{text}");
@@ -274,7 +274,7 @@ fn the_steps_of_an_only_instance_give_advice_with_a_label() {
     // Few steps are not a basis for advice.
     let report = only_instance(&[20; 7]);
     let (_, text, advised) = verdict(&report);
-    assert!(!advised && text.contains("one call, a cold one"), "{text}");
+    assert!(!advised && text.contains("one call, which is cold"), "{text}");
 }
 
 /// The first step compiles for a second.

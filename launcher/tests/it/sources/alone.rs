@@ -46,7 +46,7 @@ fn an_export_of_any_name_gives_rows_and_stages() {
     assert_eq!(metrics["stages"][0]["kernels"], 5_552);
     assert_eq!(metrics["devices"][0]["uuid"], serde_json::Value::Null, "none is made up");
     assert_eq!(metrics["devices"][0]["name"], "NVIDIA H200");
-    numbers_without_advice(&bundle, "one call, a cold one, under nsys");
+    numbers_without_advice(&bundle, "one call, which is cold, under nsys");
     let idle = said(&bundle).iter().any(|takeaway| takeaway["rule"] == "gpu_idle");
     assert!(idle, "its idle time is shown: {:?}", said(&bundle));
 }

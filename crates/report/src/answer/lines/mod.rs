@@ -21,9 +21,9 @@ use stage2_contract::text::numbers::{
 use stage2_contract::text::{cut, shorten, shorten_kernel};
 use stage2_model::rule::HOST_MAIN_PERCENT;
 use stage2_model::{
-    Absent, AnswerLine, BottleneckKind, Figure, FirstStep, LateCause, LateRow, ModelUse, Origin,
-    Outlier, Outliers, PathKind, RankStageRow, Report, Role, Rule, StageAnswer, StageRow, Status,
-    StepTimes, StepUnit, WindowPart, times_faster,
+    Absent, Answer, AnswerLine, BottleneckKind, Figure, FirstStep, LateCause, LateRow, ModelUse,
+    Origin, Outlier, Outliers, PathKind, RankStageRow, Report, Role, Rule, StageAnswer, StageRow,
+    Status, StepTimes, StepUnit, WindowPart, times_faster,
 };
 
 /// Stages in a line.
@@ -119,11 +119,7 @@ pub(super) fn lead(report: &Report) -> String {
     let end = end.map(|end| format!("until {}: ", end.how.until()));
     let under_nsys = report.source == Origin::Nsys.label();
     let nsys = if under_nsys { "under nsys, which slows the host down: " } else { "" };
-    let marks = if marks_operators(report) {
-        "with every operator marked, which slows the host down: "
-    } else {
-        ""
-    };
+    let marks = if marks_operators(report) { Answer::MARKED } else { "" };
     format!("{}{nsys}{marks}{}", end.unwrap_or_default(), simulated(report))
 }
 
@@ -442,7 +438,7 @@ fn first_text(stages: &[AnsweredStage<'_>], first: Option<&FirstStep>) -> String
         return match caveat {
             Some((name, caveat)) => {
                 let why = caveat.strip_suffix(NO_GROUND).unwrap_or(caveat);
-                format!("nothing is advised ({name}: {why})")
+                format!("no recommendation from the times of {name} ({why})")
             }
             None => "no change is known to help".to_owned(),
         };
@@ -465,7 +461,7 @@ impl AnsweredStage<'_> {
     /// What its times are of, where they are of no warm instances.
     fn which_instances(&self) -> Option<String> {
         let is_cold = self.row.instances == Some(1);
-        let cold = || is_cold.then(|| "its only call, a cold one".to_owned());
+        let cold = || is_cold.then(|| "its only call, which is cold".to_owned());
         self.row.only_words().or_else(cold)
     }
 }
@@ -656,7 +652,7 @@ mod tests {
         marked.run.profiled = vec![annotation("prefill-decode, torch-ops")];
         assert_eq!(
             super::lead(&marked),
-            "with every operator marked, which slows the host down: simulated GPU: "
+            "measured with every operator marked, which slows the host: simulated GPU: "
         );
         marked.run.profiled = vec![annotation("prefill-decode")];
         assert_eq!(super::lead(&marked), "simulated GPU: ");

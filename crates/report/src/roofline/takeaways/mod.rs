@@ -337,8 +337,8 @@ impl Speaker<'_> {
         let behind = s.host.map(|h| h.behind_percent).filter(|p| *p >= HOST_DECIDED_PERCENT);
         let behind = behind.map(|percent| {
             format!(
-                "in the median step it had not reached what came next when {percent:.1} % of the idle \
-                 time began"
+                "for {percent:.1} % of the idle time of the median step, it had not yet launched the next \
+                 work when the GPU became idle"
             )
         });
         let short = percent(s.short_gaps_percent).filter(|p| *p >= BACK_TO_BACK_PERCENT);

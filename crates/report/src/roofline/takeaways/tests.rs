@@ -207,7 +207,7 @@ fn the_host_is_blamed_only_where_its_ranges_show_that_it_was_behind() {
     }
     let behind = with(10.0, 60.0);
     let said = text(&behind, LaunchBound);
-    assert!(said.contains("the host was behind") && said.contains("when 60.0 %"), "{said}");
+    assert!(said.contains("the host was behind") && said.contains("for 60.0 %"), "{said}");
     let ahead = with(79.0, 21.0);
     assert_eq!(text(&ahead, LaunchBound), "");
     let said = text(&ahead, HostAhead);
@@ -291,7 +291,7 @@ fn what_the_host_did_is_no_cause_where_it_was_ahead() {
 
 #[test]
 fn times_in_doubt_are_numbers_with_a_label_and_no_advice() {
-    let caveat = Some("one call, a cold one: not a basis for advice".to_owned());
+    let caveat = Some("one call, which is cold: not a basis for advice".to_owned());
     let mut counted = kernel("k", KernelClass::Gemm, 40.0);
     (counted.bound, counted.attainable_share) = (Some(Bound::Compute), Some(0.1));
     let stage = StageMeasurements { caveat, decode: false, ..eager_decode() };
