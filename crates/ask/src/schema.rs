@@ -135,7 +135,7 @@ impl Schema {
         }
         if !self.in_full {
             out.push('\n');
-            let lines = broken(&self.last_line(), width);
+            let lines = broken(&self.last_line().replace('`', ""), width);
             lines.iter().for_each(|line| out.push_str(&format!("{line}\n")));
         }
         out

@@ -186,7 +186,7 @@ tables! {
         elements("/answer/stages/*") => {
         STAGE,
         own("role", "/role", "what the stage is to the model"),
-        own("basis", "/basis", "the calls that the window is of, and so the floor's distance; the times are of `steps`"),
+        own("basis", "/basis", "the calls that the window is of, and so the floor's distance; the times are of the column steps"),
         own("unit", "/step/unit", "what a step is; of_engine: from its start to the start of the next one, so that it is \
             longer than host_ns in steps"),
         count("steps", "/step/steps", "steps that the times are of; of an engine, those that the next one follows at once"),
