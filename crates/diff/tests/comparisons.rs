@@ -11,9 +11,9 @@ use stage2_model::finding::Id;
 use stage2_model::{
     Absent, CaptureRow, ClockLimit, ClockUse, EngineRun, EngineSteps, Fact, Figure, Floor,
     GraphRow, HostCause, HostCauseKind, HostFrame, HostProcess, HostStage, HostUse, KernelRow,
-    MemoryRow, PathKind, PathRow, ReadSpan, Report, Role, Rule, SCHEMA, SCHEMA_VERSION, SampledCounters,
-    Severity, StageAnswer, StageEnergy, StageNumbers, StageRow, Status, StepTimes, StepUnit,
-    Takeaway, Times, WarmRow,
+    MemoryRow, PathKind, PathRow, ReadSpan, Report, Role, Rule, SCHEMA, SCHEMA_VERSION,
+    SampledCounters, Severity, StageAnswer, StageEnergy, StageNumbers, StageRow, Status, StepTimes,
+    StepUnit, Takeaway, Times, WarmRow,
 };
 
 /// Calls and total time of kernels of a stage, by name.

@@ -176,6 +176,13 @@ pub(super) fn in_full(report: &Report) -> String {
     })
 }
 
+/// The verdict in whole sentences, for those who do not profile; empty where [`brief_screen`] has it already.
+pub(super) fn verdict_in_full(report: &Report) -> String {
+    let told = facts(report)
+        .and_then(|_| page_lines(report).into_iter().find(|line| line.label == VERDICT));
+    told.map_or_else(String::new, |line| format!("{}\n\n", plain(&line.text)))
+}
+
 /// [`facts`] as pages have them: with the lines that have no fact, such as that on warnings, in front of the coverage.
 /// Empty where there are none.
 pub(super) fn short(report: &Report) -> Vec<AnswerLine> {

@@ -236,7 +236,7 @@ pub(super) fn step_relation(
             false => "",
         };
         format!(
-            "its GPU window, from its start on the host to the end of its last GPU work, takes {} on average{longer}",
+            "its GPU window, from its start on the host to the start of the next step or the end of its last GPU work, takes {} on average{longer}",
             shown_time(mean.ns as f64)
         )
     });
@@ -371,8 +371,8 @@ pub(super) fn windows(report: &Report, most: usize, file: &str, brief: bool) -> 
         _ => format!("warm calls; of {}, which have none, all", listed(&cold, APART_NAMED)),
     };
     format!(
-        "{}Shares of the windows of {of}. A window is from the start of a call on the host to its end or \
-         to the end of its last GPU work.{notes}\n\n{without_work}",
+        "{}Shares of the windows of {of}. A window is from the start of a call on the host to its end (of an engine's step: to the \
+         start of the next one) or to the end of its last GPU work, whichever is later.{notes}\n\n{without_work}",
         table.markdown_with_rest_in(file),
     )
 }

@@ -660,7 +660,7 @@ fn stage_section(
     let p50 = times.map(|times| {
         let time = shown_time(times.shown_ns(times.p50_ns));
         let floor = answer.and_then(|answer| answer.floor.distance.value());
-        let floor = floor.map_or_else(String::new, |x| format!(", {x:.1}x the floor"));
+        let floor = floor.map_or_else(String::new, |x| format!(", {x:.1}x the floor on average"));
         let unit = answer.and_then(StageAnswer::unit_of_times);
         let unit = unit.unwrap_or_else(|| times.shown_unit().to_owned());
         format!(": {time} per {unit} (p50){floor}")

@@ -18,7 +18,7 @@ use stage2_report::roofline::takeaways::recommendations;
 
 use crate::advice::NO_ADVICE;
 use crate::costs::costs_in_brief;
-use crate::facts::brief_screen;
+use crate::facts::{brief_screen, verdict_in_full};
 use crate::kernels::waiting_in_communication;
 use crate::operators::basis;
 use crate::page::{Page, busy_in_stages, idle_percent, is_answered, ms_of, run_line, step_is};
@@ -54,7 +54,7 @@ pub(super) fn page(report: &Report, shown: &Shown) -> Page {
         ("Limits", advice::findings_in_brief(report)),
     ];
     // Without the arguments of the program: this page is passed on.
-    let mut head = run_line(report, false) + &brief_screen(report);
+    let mut head = run_line(report, false) + &verdict_in_full(report) + &brief_screen(report);
     // Where there is an answer, it is the summary of the summary.
     if !is_answered(report) {
         let sentences: Vec<String> = sentences(report).into_iter().take(SENTENCES).collect();

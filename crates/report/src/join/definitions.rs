@@ -58,8 +58,9 @@ pub(super) fn definitions() -> Vec<Definition> {
         ("host time", "From the opening to the closing of the range, on the host's clock."),
         (
             "GPU window",
-            "Of an instance: from the opening of its range to its closing, or to the end of the \
-             last GPU work launched in it, whichever is later. Of a stage: the union of the \
+            "Of an instance: from the opening of its range to its closing (of a step of an engine: to \
+             the opening of the next one), or to the end of the last GPU work launched in it, \
+             whichever is later. Of a stage: the union of the \
              windows of its instances, so that overlapping windows count once, summed over \
              processes.",
         ),
