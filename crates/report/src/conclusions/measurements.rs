@@ -101,6 +101,9 @@ fn idle(report: &Report, row: &StageRow, other: Option<HostOtherWork>) -> StageM
         warm_instances: is_warm(report, row).then_some(over.instances),
         // Absent where the row does not know it: another process may have used the GPU.
         idle_percent: of_row.map(|of_row| of_window().unwrap_or(of_row)),
+        other_work_percent: parts
+            .zip(over.window_ns)
+            .and_then(|([.., other], window_ns)| percent(other, window_ns)),
         short_gaps_percent: short_gaps.and_then(|(short, idle)| percent(short, idle)),
         interval_us: interval.map(|(window_ns, kernels)| window_ns as f64 / 1e3 / kernels as f64),
         kernel_mean_us: each.map(|(ns, kernels)| ns as f64 / 1e3 / kernels as f64),

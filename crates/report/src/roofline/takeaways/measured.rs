@@ -37,6 +37,9 @@ pub(crate) struct StageMeasurements {
     pub(crate) warm_instances: Option<u64>,
     /// Part of the window in which the GPU was idle, percent.
     pub(crate) idle_percent: Option<f64>,
+    /// Part of the window in which the GPU only worked for other stages, percent; it is in neither the idle nor the busy
+    /// part.
+    pub(crate) other_work_percent: Option<f64>,
     /// Part of that idle time in gaps as short as those of one launch right behind another, percent.
     pub(crate) short_gaps_percent: Option<f64>,
     /// Window per kernel, us.

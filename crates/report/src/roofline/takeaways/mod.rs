@@ -229,9 +229,15 @@ impl Speaker<'_> {
         self.numbers.idle_percent
     }
 
+    /// Share of the window in which the GPU worked for the stage, percent.
+    fn busy_percent(&self) -> Option<f64> {
+        let other = self.stage.other_work_percent.unwrap_or(0.0);
+        self.idle_percent().map(|idle| 100.0 - idle - other)
+    }
+
     /// Part of the window that a share of kernel time is of.
     fn busy_part(&self, percent: f64) -> Option<f64> {
-        self.idle_percent().map(|idle| (1.0 - idle / 100.0) * percent / 100.0)
+        self.busy_percent().map(|busy| busy / 100.0 * percent / 100.0)
     }
 
     fn warm_up(&self) -> Option<Takeaway> {
@@ -285,9 +291,10 @@ impl Speaker<'_> {
         let warm = |n| format!(" of {n} warm {}{}", s.noun, plural(n));
         let of = s.warm_instances.map_or_else(String::new, warm);
         if idle <= IDLE_LOW_PERCENT {
-            let text = format!("the GPU is busy {:.1} % of the window{of}", 100.0 - idle);
+            let busy = self.busy_percent()?;
+            let text = format!("the GPU is busy {busy:.1} % of the window{of}");
             let evidence = vec![self.share_of("idle_percent", idle, IDLE_LOW_PERCENT)];
-            return Some(self.say(Rule::GpuBusy, Some(1.0 - idle / 100.0), evidence, text, None));
+            return Some(self.say(Rule::GpuBusy, Some(busy / 100.0), evidence, text, None));
         }
         if idle < IDLE_HIGH_PERCENT {
             return None;
@@ -318,8 +325,8 @@ impl Speaker<'_> {
         let graphs = percent(s.graph_percent).unwrap_or(0.0) >= GRAPHS_USED_PERCENT;
         if let Some(ahead_percent) = self.host_ahead() {
             let text = format!(
-                "{numbers}; the host was ahead of the GPU: in the median step it had launched what came \
-                 next before {ahead_percent:.1} % of the idle time began"
+                "{numbers}; the host was ahead of the GPU: for {ahead_percent:.1} % of the idle time of the median \
+                 step, it had already launched the next work when the GPU became idle"
             );
             let fewer = match graphs {
                 true => {
