@@ -370,9 +370,13 @@ pub(super) fn windows(report: &Report, most: usize, file: &str, brief: bool) -> 
         all if all == with_work.len() => "all calls, because none is warm".to_owned(),
         _ => format!("warm calls; of {}, which have none, all", listed(&cold, APART_NAMED)),
     };
+    let until = match report.engine {
+        Some(_) => "its end (of an engine's step: to the start of the next one)",
+        None => "its end",
+    };
     format!(
-        "{}Shares of the windows of {of}. A window is from the start of a call on the host to its end (of an engine's step: to the \
-         start of the next one) or to the end of its last GPU work, whichever is later.{notes}\n\n{without_work}",
+        "{}Shares of the windows of {of}. A window is from the start of a call on the host to {until} or to the end of \
+         its last GPU work.{notes}\n\n{without_work}",
         table.markdown_with_rest_in(file),
     )
 }
