@@ -520,7 +520,8 @@ impl Files {
         if self.reader.is_some() && ago > SLOW {
             let text = "the trace files have not been read for";
             let seconds = ago.as_secs();
-            look.problems.push(format!("{text} {seconds} s: their folder is slow, or hangs"));
+            look.problems
+                .push(format!("{text} {seconds} s: this machine is busy, or their folder is slow"));
         }
         look
     }

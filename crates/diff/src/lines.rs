@@ -150,7 +150,7 @@ pub(crate) fn verdict(of: &Comparison) -> String {
         Outlook::NotJudged if !is_timed_alike => format!("Times not comparable {basis}"),
         Outlook::NotJudged => format!("Not judged {basis}"),
         Outlook::Same => {
-            let what = match of.has_single_run() {
+            let what = match of.has_single_run() || of.has_too_few_runs() {
                 true => "No clear difference",
                 false => "No difference beyond noise",
             };

@@ -12,7 +12,9 @@ use rustc_hash::FxHashMap;
 use stage2_contract::order::Order as _;
 use stage2_contract::text::{shorten, visible};
 use stage2_contract::trace::{HostCall, HostSample, HostState, NONE, Record};
-use stage2_model::{HOST_ERRORS_LEAST, HOST_SAMPLES_LEAST, HostCause, HostCauseKind, HostFrame};
+use stage2_model::{
+    HOST_ERRORS_LEAST, HOST_SAMPLES_LEAST, HostCause, HostCauseKind, HostFrame, HostLine,
+};
 use stage2_read::host_cause::{Calls, doing, named_thread, waits_for};
 use stage2_read::host_samples::ThreadNumbers;
 use stage2_read::host_stacks::HostStacks;
@@ -59,6 +61,9 @@ pub struct HostIdle {
     pub note: Option<String>,
 }
 
+/// Lines of a function that a message has.
+const LINES_TOLD: usize = 64;
+
 /// What distinguishes one cause from another. Lines are numbers of [`Host::lines`], calls those of names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Key {
@@ -75,6 +80,8 @@ struct Function {
     ns: u64,
     /// The line with the most time, and that time, ns.
     hottest: (u64, Key),
+    /// Each line, with its samples, and its time in calls, ns.
+    lines: Vec<(Key, Sum, u64)>,
 }
 
 impl Function {
@@ -83,6 +90,7 @@ impl Function {
         self.ns = self.ns.saturating_add(ns);
         // In one order, whatever that of the map is.
         self.hottest = self.hottest.max((samples.ns.saturating_add(ns), key));
+        self.lines.push((key, *samples, ns));
     }
 }
 
@@ -550,14 +558,24 @@ impl Host {
         };
         let outside = (1.0 - exact_ns as f64 / whole) * covered;
         let functions = sum.causes.iter().map(|(key, (samples, ns))| (key, samples, *ns));
-        let cause = |Function { samples, ns, hottest: (_, key) }| {
+        let share = |samples: &Sum, ns: u64| {
             let (percent, error) = samples.percent_of(&sum.outside);
-            let cause = HostCause {
-                percent: percent * outside + ns as f64 / whole * 100.0,
-                error_percent: error * outside,
-                samples: samples.samples,
-                ..self.cause(&key, tables)
-            };
+            (percent * outside + ns as f64 / whole * 100.0, error * outside)
+        };
+        let line = |(key, samples, ns): &(Key, Sum, u64)| {
+            let (percent, error_percent) = share(samples, *ns);
+            let line = self.line_of(key)?.line;
+            Some(HostLine { line, percent, error_percent, samples: samples.samples })
+        };
+        let cause = |Function { samples, ns, hottest: (_, key), lines }| {
+            let (percent, error_percent) = share(&samples, ns);
+            let mut lines: Vec<HostLine> = lines.iter().filter_map(line).collect();
+            lines.order_by(|a, b| b.percent.total_cmp(&a.percent).then(a.line.cmp(&b.line)));
+            // The only line of a function has the numbers of it.
+            lines.truncate(if lines.len() == 1 { 0 } else { LINES_TOLD });
+            let samples = samples.samples;
+            let named = self.cause(&key, tables);
+            let cause = HostCause { percent, error_percent, samples, lines, ..named };
             (key, cause)
         };
         let mut causes: Vec<(Key, HostCause)> = self.functions(functions).map(cause).collect();

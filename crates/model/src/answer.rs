@@ -690,8 +690,9 @@ impl StepTimeline {
     /// For how long the GPU works for the step, ns, if that is longer than the step lasts on the host, which then runs
     /// ahead of the GPU.
     pub fn ahead_ns(&self) -> Option<u64> {
-        let idle_ns = self.sums.launch_gaps_ns.saturating_add(self.sums.other_idle_ns);
-        let busy_ns = self.length_ns.saturating_sub(idle_ns);
+        let TimelineSums { launch_gaps_ns, other_idle_ns, other_work_ns, .. } = self.sums;
+        let gaps_ns = launch_gaps_ns.saturating_add(other_idle_ns).saturating_add(other_work_ns);
+        let busy_ns = self.length_ns.saturating_sub(gaps_ns);
         let is_known = self.sums.whole && self.lasts_ns.is_none();
         (is_known && busy_ns > self.step.host_ns).then_some(busy_ns)
     }
@@ -723,6 +724,9 @@ pub struct TimelineSums {
     pub launch_gaps_ns: u64,
     /// All other time without GPU work, ns.
     pub other_idle_ns: u64,
+    /// Time in which the GPU only worked for other steps or stages, ns.
+    #[serde(default)]
+    pub other_work_ns: u64,
 }
 
 /// GPU work of one name.
@@ -847,6 +851,9 @@ pub struct TimelineGap {
     pub length_ns: u64,
     /// It is as short as between launches right behind each other.
     pub launch: bool,
+    /// The GPU is not idle: it works for another step or stage, or for nothing that is open.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub other_work: bool,
 }
 
 #[cfg(test)]

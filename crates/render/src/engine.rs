@@ -3,8 +3,8 @@
 use stage2_contract::text::numbers::{count, counted, ms3, percent1, shown_time};
 use stage2_contract::text::{code, plain};
 use stage2_model::{
-    EngineRequests, EngineRun, EngineStepRow, EngineSteps, LayerRow, Report, RequestCost,
-    RequestRow, Spread, StepFit, TokenCost,
+    EngineRequests, EngineRun, EngineStepRow, EngineSteps, LayerPart, LayerRow, Report,
+    RequestCost, RequestRow, Spread, StepFit, TokenCost,
 };
 
 use super::table::{Table, capitalised, decimal, sentence};
@@ -188,12 +188,23 @@ fn layers(report: &Report) -> Vec<(&str, &[LayerRow])> {
     stages.filter_map(|rows| Some((rows.first()?.stage.as_str(), rows))).collect()
 }
 
+/// If more of the kernel time of a stage is in no known part, the others are not the whole of what they name.
+const MOSTLY_OTHER_PERCENT: f64 = 25.0;
+
 /// `decode by part of the model, % of the kernel time: attention 31.0, MLP 52.4, norm 6.6, other 10.0`.
 fn parts(stage: &str, rows: &[LayerRow]) -> String {
     let percent = |rows: &[LayerRow]| {
         let sum: f64 = rows.iter().filter_map(|row| row.stage_kernel_sum_percent).sum();
         rows.first().map(|row| format!("{} {}", row.part, percent1(sum)))
     };
+    let other = rows.iter().filter(|row| row.part == LayerPart::Other);
+    let other: f64 = other.filter_map(|row| row.stage_kernel_sum_percent).sum();
+    if other > MOSTLY_OTHER_PERCENT {
+        let other = percent1(other);
+        return format!(
+            "{stage}: which part of the model {other} % of its kernel time is in is not known"
+        );
+    }
     let parts: Vec<String> = rows.chunk_by(|a, b| a.part == b.part).filter_map(percent).collect();
     format!("{stage} by part of the model, % of the kernel time: {}", parts.join(", "))
 }

@@ -2,7 +2,7 @@
 
 use stage2_contract::text::listed;
 use stage2_contract::text::numbers::shown_time;
-use stage2_model::{Absent, Figure, StageAnswer, StepTimes, times_faster};
+use stage2_model::{Absent, Figure, StageAnswer, StepTimes, StepUnit, times_faster};
 
 use super::{
     Subject, TOKEN, basis, count, figure, mean_of, ms, ms_of, ms_of_step, name_of, number, part_of,
@@ -23,7 +23,7 @@ pub(super) fn time(subject: &Subject<'_>, answer: &mut Answer) {
     let apart: Vec<String> = stages.iter().filter_map(|(_, stage)| means_apart(stage)).collect();
     if !apart.is_empty() {
         let apart = listed(&apart, MEANS_TOLD);
-        answer.summary.push_str(&format!(" The parts are not of all steps: {apart}."));
+        answer.summary.push_str(&format!(" Two means differ: {apart}."));
     }
     let steps = stages
         .iter()
@@ -73,14 +73,20 @@ pub(super) fn time(subject: &Subject<'_>, answer: &mut Answer) {
     unknown(subject, &stages, answer);
 }
 
-/// `decode takes 3.95 ms as the mean of the 103 recorded of 1653 calls, and 3.22 ms as that of all`: times that do not fit
-/// each other.
+/// `decode takes 3.95 ms as the mean of the 103 recorded of 1653 calls, and 3.22 ms as that of all`: why the mean of the
+/// parts is not that of the steps. The windows of an engine may overlap instead: its GPU works for two steps at a time.
 fn means_apart(stage: &StageAnswer) -> Option<String> {
     let (all_ns, found) = (stage.mean_of_all_ns()?, stage.bottleneck.as_ref()?);
     let tokens = tokens_of_step(stage) as f64;
     let [some, all] = [found.ns as f64, all_ns].map(|ns| shown_time(ns * tokens));
     let name = quoted(&stage.stage);
-    Some(format!("{name} takes {some} as the {}, and {all} as that of all", stage.basis))
+    let of_engine = stage.step.as_ref().is_some_and(|step| step.unit == StepUnit::OfEngine);
+    Some(match of_engine {
+        true => format!(
+            "{name} has GPU windows of {some}, and steps of {all}: its GPU work ends after the next step began"
+        ),
+        false => format!("{name} takes {some} as the {}, and {all} as that of all", stage.basis),
+    })
 }
 
 fn none() -> String {
@@ -107,7 +113,7 @@ pub(super) fn sentence(stage: &StageAnswer) -> String {
         None => format!("Times of the steps of {name} are not known"),
     };
     if let Some(distance) = stage.floor.distance.value() {
-        said.push_str(&format!(", {} its floor", times_faster(distance)));
+        said.push_str(&format!(", on average {} its floor", times_faster(distance)));
     }
     if let Some((bottleneck, first)) = stage.bottleneck.as_ref().and_then(|b| Some((b, b.first()?)))
     {

@@ -197,7 +197,9 @@
       const [name, kind] = range
         ? [range.querySelector("text").textContent, "range on the host"]
         : rect.closest(".gaps")
-          ? [rect.matches(".g-launch") ? "launch gap" : "other idle time", "no GPU work of it"]
+          ? rect.matches(".w-other")
+            ? ["work of another step or stage", "not of this step"]
+            : [rect.matches(".g-launch") ? "launch gap" : "other idle time", "no GPU work of it"]
           : names[rect.dataset.n] || ["(name not in the list)", rect.getAttribute("class").replace("k-", "").replace("picked", "")];
       const isolated = make("bdi", { textContent: name });
       said.replaceChildren(

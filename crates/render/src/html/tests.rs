@@ -245,7 +245,12 @@ fn steps(stage: &str, hostile: &str) -> StepTimeline {
         length_ns: 9_123 + i,
         waiting_ns: 0,
     };
-    let gap = |start_ns, length_ns, launch| TimelineGap { start_ns, length_ns, launch };
+    let gap = |start_ns, length_ns, launch| TimelineGap {
+        start_ns,
+        length_ns,
+        launch,
+        ..TimelineGap::default()
+    };
     let sum = |name, class: &str, calls, total_ns| TimelineSum {
         name,
         class: class.into(),
@@ -309,6 +314,7 @@ fn steps(stage: &str, hostile: &str) -> StepTimeline {
             ],
             launch_gaps_ns: 25_000,
             other_idle_ns: 10_000,
+            other_work_ns: 0,
         },
     }
 }

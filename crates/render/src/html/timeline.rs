@@ -284,6 +284,7 @@ fn legend(timeline: &StepTimeline) -> String {
     entries.extend([
         ("g-launch", "launch gaps", sums.launch_gaps_ns),
         ("g-idle", "other idle", sums.other_idle_ns),
+        ("w-other", "work of other steps or stages", sums.other_work_ns),
         (WAITING, "of communication: waiting for the other rank", waiting_ns),
     ]);
     let entry = |(mark, label, ns): &(&str, &str, u64)| {
@@ -429,7 +430,11 @@ impl Scale {
 
     fn gaps(&self, gaps: &[TimelineGap], y: u64) -> String {
         let rect = |gap: &TimelineGap| {
-            let kind = if gap.launch { "g-launch" } else { "g-idle" };
+            let kind = match (gap.other_work, gap.launch) {
+                (true, _) => "w-other",
+                (false, true) => "g-launch",
+                (false, false) => "g-idle",
+            };
             let span = self.span(gap.start_ns, gap.length_ns);
             format!("<rect class=\"{kind}\" {span}/>\n")
         };

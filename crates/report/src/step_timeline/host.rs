@@ -205,7 +205,7 @@ mod tests {
     fn neighbours_in_which_other_functions_lead_are_not_one() {
         // Ten samples at each place of a step: of four functions, none has half of them.
         let parts = |most: usize| {
-            let mut samples = Samples::of("decode", true);
+            let mut samples = Samples::of("decode", true, 0);
             for name in ["norm", "attention", "mlp", "copy"] {
                 samples.names.insert(name.to_owned(), ());
             }

@@ -5,7 +5,7 @@ mod host;
 mod ranks;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::join::WholeCalls;
 use crate::join::kernels::direction;
@@ -141,6 +141,8 @@ const RANGES: usize = 1_000;
 const SUMS: usize = 1_000;
 /// Work and ranges that may turn out to be the step's.
 const CANDIDATES: usize = 1 << 18;
+/// Work of other steps that may run during the step.
+const OTHERS: usize = 1 << 16;
 /// Names of these.
 const NAMES: usize = 1 << 14;
 /// Stands for all names that did not fit.
@@ -191,6 +193,8 @@ struct StepEvents {
     names: IndexSet<String>,
     ranges: BTreeMap<u64, OpenedRange>,
     work: Vec<Candidate>,
+    /// Latest work of earlier ranges: of the previous step, say, which the GPU has not finished.
+    others: VecDeque<Span>,
     /// Work of the step cannot be of this range or a younger one.
     younger: u64,
     dropped: u64,
@@ -262,6 +266,10 @@ impl StepEvents {
             && work.range == RANGE_OUTSIDE
             && step.is_some_and(|step| (step.start_ns..step.end_ns).contains(&span.start_ns));
         if !is_between && (work.range < self.step.range || work.range >= self.younger) {
+            if step.is_none_or(|step| span.start_ns < step.end_ns && span.end_ns > step.start_ns) {
+                self.others.truncate(OTHERS - 1);
+                self.others.push_front(span);
+            }
             return;
         }
         if self.work.len() >= CANDIDATES {
@@ -299,6 +307,7 @@ impl StepEvents {
         }
         self.ranges.retain(|id, _| depths.contains_key(id));
         let is_here = |range| range == RANGE_OUTSIDE || depths.contains_key(&range);
+        self.others.extend(self.work.iter().filter(|work| !is_here(work.range)).map(|w| w.span));
         self.work.retain(|work| is_here(work.range));
         let since = |at: i64| u64::try_from(at.saturating_sub(step.start_ns)).unwrap_or(0);
         let length = |span: Span| u64::try_from(span.ns()).unwrap_or(0);
@@ -307,6 +316,7 @@ impl StepEvents {
         let length_ns = ends.fold(length(step), u64::max);
         // Beyond what fits in memory nobody knows what the GPU did.
         let gaps = if self.dropped == 0 { self.gaps(since, length_ns) } else { Vec::new() };
+        let gaps = self.without_other_work(gaps, step.start_ns);
         let host_at_gaps = (self.dropped == 0).then(|| self.host_at_gaps(&gaps, since));
 
         let mut ranges: Vec<_> = self.ranges.iter().collect();
@@ -370,22 +380,58 @@ impl StepEvents {
             if start_ns > covered_to {
                 let length_ns = start_ns - covered_to;
                 let launch = at > 0 && length_ns <= BACK_TO_BACK_NS;
-                gaps.push(TimelineGap { start_ns: covered_to, length_ns, launch });
+                let start_ns = covered_to;
+                gaps.push(TimelineGap { start_ns, length_ns, launch, ..TimelineGap::default() });
             }
             covered_to = covered_to.max(start_ns + u64::try_from(work.span.ns()).unwrap_or(0));
         }
         if !self.work.is_empty() && length_ns > covered_to {
             let length_ns = length_ns - covered_to;
-            gaps.push(TimelineGap { start_ns: covered_to, length_ns, launch: false });
+            let start_ns = covered_to;
+            gaps.push(TimelineGap { start_ns, length_ns, ..TimelineGap::default() });
         }
         gaps
+    }
+
+    /// The gaps, in pieces: those in which the GPU works for other steps are marked.
+    fn without_other_work(&self, gaps: Vec<TimelineGap>, begin_ns: i64) -> Vec<TimelineGap> {
+        let since = |at: i64| u64::try_from(at.saturating_sub(begin_ns)).unwrap_or(0);
+        let spans = self.others.iter().filter(|span| span.end_ns > begin_ns);
+        let mut others: Vec<(u64, u64)> =
+            spans.map(|span| (since(span.start_ns), since(span.end_ns))).collect();
+        others.sort_unstable();
+        let mut pieces = Vec::new();
+        let mut first = 0;
+        for gap in gaps {
+            let end_ns = gap.start_ns + gap.length_ns;
+            let mut at = gap.start_ns;
+            let mut piece = |from: u64, to: u64, other_work: bool| {
+                let launch = gap.launch && !other_work;
+                let piece =
+                    TimelineGap { start_ns: from, length_ns: to - from, launch, other_work };
+                pieces.extend((to > from).then_some(piece));
+            };
+            for &(start, end) in others.iter().skip(first).take_while(|(start, _)| *start < end_ns)
+            {
+                let (start, end) = (start.max(at), end.min(end_ns));
+                if start < end {
+                    piece(at, start, false);
+                    piece(start, end, true);
+                    at = end;
+                }
+            }
+            piece(at, end_ns, false);
+            // Gaps are in their order, so what ended before this one is in no later one.
+            first += others.iter().skip(first).take_while(|(_, end)| *end <= end_ns).count();
+        }
+        pieces
     }
 
     /// Where the host was when each of the gaps began. What is launched in a range is launched before the
     /// host leaves it, and after it was opened.
     fn host_at_gaps(&self, gaps: &[TimelineGap], since: impl Fn(i64) -> u64) -> HostAtGaps {
         let mut found = HostAtGaps::default();
-        for gap in gaps {
+        for gap in gaps.iter().filter(|gap| !gap.other_work) {
             found.all_ns = found.all_ns.saturating_add(gap.length_ns);
             let end_ns = gap.start_ns.saturating_add(gap.length_ns);
             let next = self.work.partition_point(|work| since(work.span.start_ns) < end_ns);
@@ -429,15 +475,16 @@ impl StepEvents {
             of_class(class, TimelineSum { name: Some(names.keep(name)), ..sum })
         });
         let rest = rest.into_iter().map(|(class, sum)| of_class(class, sum));
-        let of = |launch: bool| {
-            let gaps = gaps.iter().filter(|gap| gap.launch == launch);
+        let of = |kind: fn(&TimelineGap) -> bool| {
+            let gaps = gaps.iter().filter(|gap| kind(gap));
             gaps.fold(0u64, |sum, gap| sum.saturating_add(gap.length_ns))
         };
         TimelineSums {
             whole: self.dropped == 0,
             work: work.chain(rest).collect(),
-            launch_gaps_ns: of(true),
-            other_idle_ns: of(false),
+            launch_gaps_ns: of(|gap| gap.launch),
+            other_idle_ns: of(|gap| !gap.launch && !gap.other_work),
+            other_work_ns: of(|gap| gap.other_work),
         }
     }
 }
@@ -600,9 +647,42 @@ mod tests {
             ]
         );
         assert_eq!(found.lanes[0].work[0].class, "gemm");
-        let gaps: Vec<_> = found.gaps.iter().map(|g| (g.start_ns, g.length_ns, g.launch)).collect();
-        // Before the first work the GPU waits for the host; 50 us are as long as a launch gap can be.
-        assert_eq!(gaps, [(0, 200, false), (10_200, 30_000, true), (90_200, 19_800, true)]);
+        let gaps: Vec<_> =
+            found.gaps.iter().map(|g| (g.start_ns, g.length_ns, g.launch, g.other_work)).collect();
+        // The range outside of the step and the next step have work in its gaps; 50 us are as long as a launch gap can be.
+        let expected = [
+            (0, 200, false, true),
+            (10_200, 30_000, false, true),
+            (90_200, 9_950, true, false),
+            (100_150, 50, false, true),
+            (100_200, 9_800, true, false),
+        ];
+        assert_eq!(gaps, expected);
+    }
+
+    #[test]
+    fn the_gpu_is_not_idle_while_it_works_for_the_previous_step() {
+        let mut trace = Trace::new();
+        trace.open(1, 1, 0, 100).kernel(1, 1, 110, 220_000).close(1, 1_000);
+        trace.open(2, 1, 0, 200_000).close(2, 300_000).kernel(1, 1, 230_000, 260_000);
+        trace.kernel(2, 1, 290_000, 300_000).open(3, 1, 0, 300_100).close(3, 300_200);
+        let found = trace.timeline(2).0.expect("a timeline");
+        let gaps: Vec<_> =
+            found.gaps.iter().map(|g| (g.start_ns, g.length_ns, g.other_work)).collect();
+        let expected = [
+            (0, 20_000, true),
+            (20_000, 10_000, false),
+            (30_000, 30_000, true),
+            (60_000, 30_000, false),
+        ];
+        assert_eq!(gaps, expected);
+        let sums = &found.sums;
+        assert_eq!(
+            (sums.other_work_ns, sums.other_idle_ns, sums.launch_gaps_ns),
+            (50_000, 40_000, 0)
+        );
+        assert_eq!(found.host_at_gaps.expect("all of it fits").all_ns, 40_000);
+        assert_eq!(found.ahead_ns(), None);
     }
 
     #[test]

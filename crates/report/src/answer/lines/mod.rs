@@ -738,9 +738,8 @@ mod tests {
         let lines = lines(&report, &[stage(&decode)], None);
         assert_eq!(
             lines[2].text,
-            "not known: stage2-launch report RUN_DIR model/llm=NAME hardware=NAME \
-         model.tokens.batch_size=N model.tokens.prompt_tokens=N model.tokens.decode_steps=N gives it, \
-         with your NAME and N"
+            "not known: to compute it, run stage2-launch report RUN_DIR model/llm=NAME hardware=NAME \
+         model.tokens.batch_size=N model.tokens.prompt_tokens=N model.tokens.decode_steps=N with your own values"
         );
     }
 

@@ -211,7 +211,10 @@ fn the_host_is_blamed_only_where_its_ranges_show_that_it_was_behind() {
     let ahead = with(79.0, 21.0);
     assert_eq!(text(&ahead, LaunchBound), "");
     let said = text(&ahead, HostAhead);
-    assert!(said.contains("what came next before 79.0 % of the idle time began"), "{said}");
+    assert!(
+        said.contains("for 79.0 % of the idle time of the median step, it had already launched"),
+        "{said}"
+    );
     let advice = advice(&ahead, HostAhead);
     assert!(advice.starts_with("Launch less often: CUDA graphs"), "{advice}");
     assert!(advice.contains("faster host does not help"), "{advice}");
