@@ -420,8 +420,9 @@ Examples:
 Keys: q quits, s starts or stops recording (asks first), j and k choose a stage,
 left and right choose one process, PgUp and PgDn scroll the kernels, o and t
 sort, f freezes the page, w writes a report, ? shows help. Without TARGET, it is
-the run that is live on this host, if there is only one. Exit status: 0; 2 for wrong usage or a path
-that does not exist; 70 if there is no such process. docs/live.md has more.";
+the run that is live on this host, if there is only one. Exit status: 0; 2 for
+wrong usage or a path that does not exist; 70 if there is no such process.
+docs/live.md has more.";
 
 const FEED_HELP: &str = "\
 Examples:

@@ -86,7 +86,7 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
     let host = shown(&["ask", &two, "host"], false);
     assert!(host.lines().count() <= 22 && host.ends_with("--all\n"), "{host}");
     assert!(
-        host.contains("22.1 ± 2.3         0.25  rank 0\n") && !host.contains('\u{1b}'),
+        host.contains("22.9 ± 2.4         0.25  rank 0\n") && !host.contains('\u{1b}'),
         "{host}"
     );
     let rows = shown(&["query", &two, "SELECT * FROM step_times"], false);
@@ -97,7 +97,7 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
     }
     assert!(rows.ends_with("rows.\n"), "{rows}");
     let coloured = shown(&["ask", &two, "host"], true);
-    assert!(coloured.starts_with("\u{1b}[1mIn decode, 22.1 ± 2.3 % of the GPU's"), "{coloured}");
+    assert!(coloured.starts_with("\u{1b}[1mIn decode, 22.9 ± 2.4 % of the GPU's"), "{coloured}");
 }
 
 #[test]

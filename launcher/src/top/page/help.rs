@@ -37,8 +37,8 @@ pub(super) const HELP: [(&str, &str); 18] = [
     ("CLASS, KERNEL", "TIME: share of the kernel time of the chosen stage"),
     (
         "NO WORK",
-        "time without GPU work (ended: without that of the stage), and SHAREs of it by what the threads \
-         that launch did",
+        "time without GPU work (ended: in calls of the chosen stage), and SHAREs of it by what the \
+         threads that launch did",
     ),
     ("RANK table", "P50 to (WAIT): of the chosen stage. GPU: busy, of all stages"),
     ("GPU work", "placed: its launch is known; in ranges: of a stage"),

@@ -3,6 +3,7 @@
 use ratatui::text::Line;
 use stage2_contract::text::{shorten, wrapped_at_most};
 use stage2_live::{HostIdle, Watched};
+use stage2_model::{HostCause, HostCauseKind};
 
 use super::processes::{has_file, sorted_processes};
 use super::{Row, UNUSED, View, WIDE, bold, id, only, or_dash, plain, share, who};
@@ -45,13 +46,21 @@ pub(super) fn hosts<'v>(
     }
     let each = (height / hosts.len()).clamp(1, most);
     let rows = hosts.into_iter().take(height / each).map(|(process, host)| {
-        let unused = or_dash((host.ns > 0).then(|| share(host.idle_ns as f64 / host.ns as f64)));
+        // As in a report, the GPU is not idle in a stage while it works for another one.
+        let is_other = |cause: &&HostCause| {
+            matches!(place, Place::Stage(_)) && cause.kind == HostCauseKind::OtherWork
+        };
+        let other = host.causes.iter().find(is_other).map_or(0.0, |cause| cause.percent / 100.0);
+        let idle = (1.0 - other).max(f64::EPSILON);
+        let unused = host.idle_ns as f64 / host.ns as f64 * idle;
+        let unused = or_dash((host.ns > 0).then(|| share(unused)));
         // Why there are no causes, or no lines in them.
         let has_lines = host.causes.iter().take(each).any(|cause| cause.frame.is_some());
         let why = host.why_none.as_ref().or(host.note.as_ref().filter(|_| !has_lines));
         let for_causes = each.saturating_sub(usize::from(why.is_some() && each > 1));
+        let causes = host.causes.iter().filter(|cause| !is_other(cause));
         let mut causes: Causes =
-            host.causes.iter().map(|cause| (cause.percent, cause.text(true))).collect();
+            causes.map(|cause| (cause.percent / idle, cause.text(true))).collect();
         let worth = causes.iter().take_while(|(percent, _)| *percent >= CAUSE_LEAST).count();
         causes.truncate(worth.max(1).min(for_causes));
         let rest = 100.0 - causes.iter().map(|(percent, _)| percent).sum::<f64>();
@@ -89,7 +98,7 @@ type HostRow = (String, String, Causes, Option<String>, usize);
 
 /// What the shares are of.
 enum Place {
-    /// The calls of this stage while no work of it ran, that of another stage perhaps.
+    /// The calls of this stage.
     Stage(String),
     All(&'static str),
 }
@@ -103,17 +112,12 @@ fn host_lines(
         format!("  {who:>8} {unused:>7} {of:>6}  {text}")
     };
     let text_width = width.saturating_sub(BEFORE_CAUSE);
-    let titles = match place {
-        Place::Stage(stage) => [
-            format!("WHAT THE HOST DID WHILE NO WORK OF {stage} RAN"),
-            format!("HOST WHILE NO WORK OF {stage} RAN"),
-            format!("HOST, IN {stage}"),
-        ],
-        Place::All(all) => {
-            ["WHAT THE HOST DID WHILE NO WORK RAN", "HOST WHILE NO WORK RAN", "HOST"]
-                .map(|title| format!("{title}, IN {all}"))
-        }
+    let all = match place {
+        Place::Stage(stage) => stage.as_str(),
+        Place::All(all) => *all,
     };
+    let titles = ["WHAT THE HOST DID WHILE NO WORK RAN", "HOST WHILE NO WORK RAN", "HOST"]
+        .map(|title| format!("{title}, IN {all}"));
     let fits = |title: &&String| title.chars().count() <= text_width;
     let title = titles.iter().find(fits).unwrap_or(&titles[2]);
     let mut lines = vec![bold(&line_of("PROCESS", UNUSED, "SHARE", title), width)];
@@ -132,8 +136,8 @@ fn host_lines(
     lines
 }
 
-/// What matters least gives way first: "waiting for the", as what follows (the GIL, a lock) says enough; further lines;
-/// the class of the function. The line is what is looked for.
+/// What matters least gives way first: "waiting for the", as what follows (the GIL, a lock) says enough; the words about
+/// further lines (` +2`); the class of the function. The line is what is looked for.
 pub(super) fn fitted(text: &str, width: usize) -> String {
     let is_long = |text: &str| text.chars().count() > width;
     let mut text = text.to_owned();
@@ -144,8 +148,9 @@ pub(super) fn fitted(text: &str, width: usize) -> String {
     }
     let is_rest = |rest: &str| rest.ends_with("more line)") || rest.ends_with("more lines)");
     let lines = text.rsplit_once(" and ").filter(|(_, rest)| is_rest(rest));
-    if let Some((first, _)) = lines.filter(|_| is_long(&text)) {
-        text = format!("{first})");
+    if let Some((first, rest)) = lines.filter(|_| is_long(&text)) {
+        let more = rest.split(' ').next().unwrap_or_default();
+        text = format!("{first} +{more})");
     }
     if let Some((function, place)) = text.rsplit_once(" (").filter(|_| is_long(&text)) {
         let start = function.rfind(' ').map_or(0, |blank| blank + 1);

@@ -1016,7 +1016,8 @@ fn a_run_that_has_ended_has_the_numbers_of_its_report() {
     };
     near("P50 ms", decode[0], of("/answer/stages/0/step/p50_ns") / 1e6, 0.006);
     near("P99 ms", decode[1], of("/answer/stages/0/step/p99_ns") / 1e6, 0.006);
-    near("IDLE", decode[5], percent("other_idle"), 0.15);
+    // Where the GPU worked for another stage, the stage itself had none.
+    near("IDLE", decode[5], percent("other_idle") + percent("other_work"), 0.15);
     near("GAPS", decode[4], percent("launch_gaps"), 0.15);
     near("WAIT", decode[3], percent("waiting"), 0.5);
     near("the parts", decode[2] + decode[4] + decode[5], 100.0, 0.15);
@@ -1055,7 +1056,9 @@ fn a_run_that_has_ended_has_the_numbers_of_its_report() {
     assert_eq!(decode[3..7], row[4..8], "{alone:#?}");
     let parts: Vec<f64> = decode[5..9].iter().map(|cell| number(cell)).collect();
     near("the parts", parts[0] + parts[2] + parts[3], 100.0, 0.2);
-    near("NO WORK", number(&found("    rank 1")[2]), parts[2] + parts[3], 0.2);
+    // The rest of GAPS and IDLE is work of another stage.
+    let no_work = number(&found("    rank 1")[2]);
+    assert!((8.5..parts[2] + parts[3]).contains(&no_work), "{no_work} of {parts:?}");
     assert!(alone.iter().any(|line| line.contains("STAGE of rank 1")), "{alone:#?}");
 }
 
@@ -1079,7 +1082,7 @@ fn what_the_host_did_in_a_stage_is_divided_as_in_a_report() {
     let (view, report) = sample("vllm_sorting");
     let lines = text(&view, 160, 60);
     let of = |at: &str| report.pointer(at).and_then(serde_json::Value::as_f64).expect(at);
-    let at = lines.iter().position(|line| line.contains("NO WORK OF decode RAN")).expect("it");
+    let at = lines.iter().position(|line| line.contains("NO WORK RAN, IN decode")).expect("it");
     for (cause, line) in lines[at + 1..].iter().take(3).enumerate() {
         let at = format!("/host/stages/0/causes/{cause}");
         let percent = of(&format!("{at}/percent"));

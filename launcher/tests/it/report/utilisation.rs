@@ -99,13 +99,13 @@ fn a_sample_gives_the_utilisation_of_the_whole_run() {
     let outcome = folder.reports();
     let metrics = folder.metrics();
     // As in the whole run: the recorded instances are like all others.
-    known(&metrics, "prefill", "mfu_wall", 0.1296);
-    known(&metrics, "prefill", "mfu_busy", 0.324);
+    known(&metrics, "prefill", "mfu_wall", 0.1136);
+    known(&metrics, "prefill", "mfu_busy", 0.284);
     known(&metrics, "decode", "mfu_wall", 0.0472);
     known(&metrics, "decode", "mfu_busy", 0.0944);
     known(&metrics, "decode", "kernels_per_token", 1.0);
     known(&metrics, "decode", "mbu_wall", (816.0 + 9.0 * 16.0) / 20e-6 / 1e9);
-    near(&metrics, "/utilisation/model/mfu_wall/known", 2240.0 / 30e-6 / 1e9);
+    near(&metrics, "/utilisation/model/mfu_wall/known", 2080.0 / 30e-6 / 1e9);
     near(&metrics, "/utilisation/model/generated_tokens_per_s/known", 100_000.0);
     let rows = metrics["utilisation"]["stages"].as_array().expect("stages");
     for row in rows {
@@ -127,10 +127,11 @@ fn utilisation_is_what_a_pocket_calculator_gives() {
     let used = whole.insight.utilisation.as_ref().expect("utilisation");
     assert_eq!((used.peak_dense_tflops(), used.absent.as_ref()), (Some(0.001), None));
     assert_eq!((used.tokens.prompt_tokens, used.tokens.decode_steps), (Some(3), Some(2)));
-    // 2 x 3 tokens x 200 weights, and 2 x 8 x (1 + 2 + 3) for the scores; the peak is 10^9 FLOP/s.
-    known(&metrics, "prefill", "flops", 1296.0);
-    known(&metrics, "prefill", "mfu_wall", 0.1296);
-    known(&metrics, "prefill", "mfu_busy", 0.324);
+    // 2 x 3 tokens x 160 weights, 2 x 40 of the projection of the last token, and 2 x 8 x (1 + 2 + 3) for the scores; the
+    // peak is 10^9 FLOP/s.
+    known(&metrics, "prefill", "flops", 1136.0);
+    known(&metrics, "prefill", "mfu_wall", 0.1136);
+    known(&metrics, "prefill", "mfu_busy", 0.284);
     // 2 x 2 tokens x 200 weights, and 2 x 8 x (4 + 5).
     known(&metrics, "decode", "flops", 944.0);
     known(&metrics, "decode", "mfu_wall", 0.0472);
@@ -140,19 +141,19 @@ fn utilisation_is_what_a_pocket_calculator_gives() {
     // 2 steps x (200 weights + 4 of the embedding) x 2 bytes, and 16 bytes of keys and values for
     // each of 4 + 5 tokens; the peak is 10^9 bytes/s.
     known(&metrics, "decode", "mbu_wall", (816.0 + 9.0 * 16.0) / 20e-6 / 1e9);
-    near(&metrics, "/utilisation/model/mfu_wall/known", 2240.0 / 30e-6 / 1e9);
+    near(&metrics, "/utilisation/model/mfu_wall/known", 2080.0 / 30e-6 / 1e9);
     // One token from prefill and two from decode, in 30 us.
     near(&metrics, "/utilisation/model/generated_tokens_per_s/known", 100_000.0);
 
     let report = folder.text("report.md");
     assert!(report.contains("(set in the configuration: dense"), "{report}");
-    assert!(report.contains("| `prefill` | 3 | 12.96 | 32.40 |"), "{report}");
+    assert!(report.contains("| `prefill` | 3 | 11.36 | 28.40 |"), "{report}");
     let (_, appendix) = report.split_once("## Whole run, with warm-up").expect("an appendix");
     let gemm = appendix.lines().find(|line| line.starts_with("| gemm |")).expect("a class");
     assert!(gemm.contains("| 100.0 |"), "{gemm}");
     let summary = folder.text("stakeholder_summary.md");
-    assert!(summary.contains("| `Model-level` | 7.47 |"), "{summary}");
-    assert!(summary.contains("| `prefill` | 12.96 |"), "{summary}");
+    assert!(summary.contains("| `Model-level` | 6.93 |"), "{summary}");
+    assert!(summary.contains("| `prefill` | 11.36 |"), "{summary}");
     assert!(summary.contains("| `aten::mm` | 0.006 | 0.008 | 2 |"), "{summary}");
     let operators = folder.text("operators.md");
     assert!(operators.contains("Rows: 1 of 2"), "operators.top_n holds: {operators}");
@@ -412,7 +413,7 @@ fn parts_within_prefill_have_rows_and_mfu() {
     assert_eq!(row(&whole, "Model FLOP utilisation", "`clip`")[3], "0.003", "time in ms");
     assert!(page.contains("Within prefill: sam, clip, projector."), "{page}");
 
-    known(&metrics, "prefill", "flops", 6100.0 + 1296.0);
+    known(&metrics, "prefill", "flops", 6100.0 + 1136.0);
     known(&metrics, "sam", "flops", 2000.0);
     let sam = common::row(&metrics["utilisation"]["stages"], "stage", "sam");
     assert_eq!(sam["within"], "prefill");
