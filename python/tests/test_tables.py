@@ -313,7 +313,7 @@ def test_numbers_are_aligned_on_the_right() -> None:
     stages = sample("vllm_sorting").stages
     head, first, second, *_ = repr(stages).splitlines()
     end = head.index("steps") + len("steps")
-    assert first[:end].endswith(" 744") and second[:end].endswith("  12")
+    assert first[:end].endswith(" 744") and second[:end].endswith("  11")
     html = stages._repr_html_()
     assert "<td style='text-align:right;padding:2px 8px'>744</td>" in html
     assert "<td style='text-align:left;padding:2px 8px'>decode</td>" in html
