@@ -29,6 +29,7 @@ pub mod rule;
 mod sampled;
 #[cfg(feature = "schema")]
 pub mod schema;
+mod step_timeline;
 mod steps;
 mod takeaway;
 mod timelines;
@@ -57,6 +58,7 @@ pub use rows::*;
 pub use rule::OUTLIERS_AMONG;
 pub use rule::Rule;
 pub use sampled::*;
+pub use step_timeline::*;
 pub use steps::*;
 pub use takeaway::*;
 pub use timelines::*;

@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 use stage2_contract::text::KernelName;
 
-use crate::answer::{Answer, StepSeries, StepTimeline, StepUnit};
+use crate::answer::{Answer, StepUnit};
 use crate::coverage::{Coverage, META_SAMPLE, Status};
 use crate::engine::EngineRun;
 use crate::finding::Finding;
@@ -22,6 +22,7 @@ use crate::rows::{
     CaptureRow, DeviceRow, GraphRow, KernelRow, MemoryRow, PathRow, StageKernelRow, StageRow,
 };
 use crate::sampled::SampledCounters;
+use crate::step_timeline::{StepSeries, StepTimeline};
 use crate::steps::InferredSteps;
 use crate::utilisation::{Insight, ModelWindows};
 

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::answer::StepTimeline;
 use crate::report::{Report, Sources};
 use crate::rows::{KernelRow, Launch};
 use crate::sampled::{SampledCurve, SampledKernel, SampledStep};
+use crate::step_timeline::StepTimeline;
 
 /// Name of the model.
 pub const TIMELINES_SCHEMA: &str = "stage2.timelines";
