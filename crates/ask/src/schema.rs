@@ -104,7 +104,7 @@ impl Schema {
         out
     }
 
-    /// The same for a person at a terminal of this width.
+    /// The schema as plain text, wrapped for a terminal of `width` columns.
     pub fn to_text(&self, width: usize) -> String {
         let mut out = String::new();
         for (table, rows) in &self.tables {

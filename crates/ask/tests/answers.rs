@@ -433,14 +433,16 @@ fn a_stage_with_one_cold_instance_has_a_caveat_and_no_advice() {
         let is_of = |row: &&BTreeMap<_, Value>| row["stage"] == stage && row["id"] == "no_ground";
         let caveat = caveats.iter().find(is_of).expect(stage);
         assert_eq!(caveat["severity"], "warning");
-        assert!(caveat["detail"].as_str().is_some_and(|why| why.contains("cold")));
+        assert!(
+            caveat["detail"].as_str().is_some_and(|why| why.contains("one call, which is cold"))
+        );
     }
     let summary = asked(&read, Question::Summary);
     assert!(summary.summary.contains("2 caveats"), "{}", summary.summary);
     let first = &rows(&summary, "first")[0]["do"];
     assert!(first.as_str().is_some_and(|todo| todo.contains("see caveats")), "{first}");
-    let basis = &rows(&asked(&read, Question::Time), "basis")[0]["of"];
-    assert!(basis.as_str().is_some_and(|of| of.contains("the only call")), "{basis}");
+    let of = "the only call, which is cold";
+    assert_eq!(rows(&asked(&read, Question::Time), "basis")[0]["of"], of);
     for question in questions() {
         let text = asked(&read, question).to_markdown(Budget::Tokens(100_000));
         assert!(!text.contains("mean step") && !text.contains("all warm"), "{text}");

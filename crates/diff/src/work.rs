@@ -246,7 +246,7 @@ fn entry<'s>(stages: &'s mut HashMap<String, StageWork>, stage: &str, key: Key) 
     stages.entry(stage.to_owned()).or_default().entry(key).or_default()
 }
 
-/// Whether the work of cold instances is told apart.
+/// Whether a report counts the work of cold instances separately.
 pub(crate) fn tells_cold(work: &StageWork) -> bool {
     work.values().any(|work| work.cold_calls > 0.0)
 }

@@ -12,7 +12,7 @@ use crate::answer::{Answer, Column, Row, Table, Unknown, words};
 
 /// Rows of what the time goes into, of all stages.
 const PARTS: usize = 18;
-/// Stages whose two means are told.
+/// The most stages that the summary names because their two means differ.
 const MEANS_TOLD: usize = 2;
 /// Stages that are named with one reason.
 const STAGES_NAMED: usize = 8;
