@@ -61,7 +61,7 @@ const WINDOW_METRICS: &[(WindowKind, Kind)] = &[
     (WindowKind::Transfer, kind("window_transfer_percent", "share of transfer", Percent, Neither)),
     (
         WindowKind::Waiting,
-        kind("window_waiting_percent", "share of waiting for ranks", Percent, Neither),
+        kind("window_waiting_percent", "share of waiting in collectives", Percent, Neither),
     ),
     (
         WindowKind::Communication,

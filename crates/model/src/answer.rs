@@ -315,7 +315,7 @@ pub enum WindowKind {
     #[strum(serialize = "transfer")]
     Transfer,
     /// Exposed waiting for other ranks in collectives.
-    #[strum(serialize = "waiting for ranks")]
+    #[strum(serialize = "waiting in collectives")]
     Waiting,
     /// Exposed communication that could not be split into the two before.
     #[strum(serialize = "communication")]

@@ -59,7 +59,7 @@ pub enum BottleneckKind {
     #[strum(serialize = "its kernels")]
     Kernels,
     /// Exposed waiting for other ranks in collectives.
-    #[strum(serialize = "waiting for ranks")]
+    #[strum(serialize = "waiting in collectives")]
     Ranks,
     /// Exposed communication, plus waiting where the two cannot be separated.
     #[strum(serialize = "communication")]

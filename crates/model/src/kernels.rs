@@ -32,6 +32,10 @@ pub struct Kernel<'r> {
     pub percent: Option<f64>,
     /// Those of the longest launch configuration that has some.
     pub counters: Option<&'r CounterRow>,
+    /// Share of the rate that the hardware allows at its operations per byte, from 0 to 1: by ncu, or by the larger share
+    /// of a peak of sampled counters. Of several launch configurations it is the mean over the time of those with
+    /// counters, so that what they lose adds up to what the kernel loses.
+    pub attainable: Option<f64>,
 }
 
 impl Kernel<'_> {
@@ -52,20 +56,6 @@ impl Kernel<'_> {
     /// `0 NVIDIA H200`, or `0 NVIDIA H200 and 7 more`.
     pub fn device(&self) -> String {
         listed(&self.devices.iter().collect::<Vec<_>>(), 1)
-    }
-
-    /// Share of the rate that the hardware allows at its operations per byte, from 0 to 1: by ncu, or by the
-    /// larger share of a peak of sampled counters.
-    pub fn attainable(&self) -> Option<f64> {
-        let share = match self.counters {
-            Some(counters) => counters.roofline.attainable_share,
-            None => {
-                let sampled = self.row.sampled.as_ref()?;
-                let percent = sampled.dram_percent.zip(sampled.tensor_percent);
-                percent.map(|(dram, tensor)| dram.max(tensor) / 100.0)
-            }
-        };
-        share.filter(|share| share.is_finite()).map(|share| share.clamp(0.0, 1.0))
     }
 
     /// What holds it up, by its counters, or that none are known.
@@ -118,6 +108,7 @@ pub fn top_kernels<'r, K: Ord + Hash>(
         let of_key = sums.entry(key(row));
         let (_, sum, devices) = of_key.or_insert_with(|| (row, Sum::default(), BTreeSet::new()));
         sum.add(&row.times);
+        sum.rate(attainable(row), &row.times);
         devices.insert(&row.device);
     }
     let mut sorted: Vec<_> = sums.into_iter().collect();
@@ -133,6 +124,7 @@ pub fn top_kernels<'r, K: Ord + Hash>(
         devices,
         percent: sum.percent(all_ns(row)),
         counters: counted.get(&key),
+        attainable: sum.attainable(),
     };
     sorted.into_iter().take(limit).map(kernel).collect()
 }
@@ -150,6 +142,9 @@ struct Sum {
     scaled: bool,
     /// Least and greatest mean of the rows, ns.
     means_ns: Option<(u64, u64)>,
+    /// Usual time of the rows whose share of the attainable rate is known, ns, and the part of it that they would need at
+    /// that rate.
+    rated_ns: Option<(f64, f64)>,
 }
 
 impl Sum {
@@ -165,6 +160,18 @@ impl Sum {
             let (least, greatest) = self.means_ns.unwrap_or((mean, mean));
             self.means_ns = Some((least.min(mean), greatest.max(mean)));
         }
+    }
+
+    fn rate(&mut self, attainable: Option<f64>, times: &Times) {
+        let Some(share) = attainable else { return };
+        // Rows that were never timed after a cold call count by their share alone.
+        let ns = (times.usual_ns() as f64).max(1.0);
+        let (all, needed) = self.rated_ns.unwrap_or_default();
+        self.rated_ns = Some((all + ns, needed + ns * share));
+    }
+
+    fn attainable(&self) -> Option<f64> {
+        self.rated_ns.map(|(all, needed)| needed / all)
     }
 
     /// Sum of the durations, ns; nothing where there are calls and none was timed.
@@ -244,11 +251,16 @@ pub struct Loss<'r> {
 impl<'r> Loss<'r> {
     /// `steps` are those of [`steps`].
     pub fn of(kernel: &'r Kernel<'r>, steps: &BTreeMap<&str, f64>) -> Self {
-        let attainable = kernel.attainable();
+        let attainable = kernel.attainable;
         let steps = steps.get(kernel.row.stage.as_str());
         let ns_of_step = kernel.usual_ns.zip(steps).map(|(ns, steps)| ns as f64 / steps);
         let ns_per_step = ns_of_step.zip(attainable).map(|(ns, share)| ns * (1.0 - share));
         Self { kernel, attainable, ns_of_step, ns_per_step }
+    }
+
+    /// Of all its time without that of cold instances, what it would not need at the attainable rate, ns.
+    pub fn ns_in_all(&self) -> Option<f64> {
+        Some(self.kernel.usual_ns? as f64 * (1.0 - self.attainable?))
     }
 }
 
@@ -404,6 +416,18 @@ fn own(row: &KernelRow) -> Option<&CounterRow> {
     (here || counters.one_launch.is_none()).then_some(counters)
 }
 
+/// Share of the rate that the hardware allows at the operations per byte of a row, from 0 to 1.
+fn attainable(row: &KernelRow) -> Option<f64> {
+    let counted = own(row).and_then(|counters| counters.roofline.attainable_share);
+    let sampled = || {
+        let sampled = row.sampled.as_ref()?;
+        let percent = sampled.dram_percent.zip(sampled.tensor_percent);
+        percent.map(|(dram, tensor)| dram.max(tensor) / 100.0)
+    };
+    let share = counted.or_else(sampled).filter(|share| share.is_finite());
+    share.map(|share| share.clamp(0.0, 1.0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -470,6 +494,24 @@ mod tests {
             ..CounterRow::default()
         };
         KernelRow { counters: Some(Box::new(counters)), ..row("decode", "0 A", 500) }
+    }
+
+    #[test]
+    fn launches_with_different_shares_of_the_roof_add_up_to_what_their_kernel_loses() {
+        let rated = |total_ns, share: Option<f64>| {
+            let mut row = counted("decode", share.is_none());
+            let counters = row.counters.as_mut().expect("counters");
+            counters.roofline.attainable_share = share;
+            KernelRow { times: Times { total_ns, calls: 1, ..Times::default() }, ..row }
+        };
+        // The longest launch has counters, but no share of the roof.
+        let kernels = vec![rated(600, None), rated(300, Some(0.2)), rated(100, Some(1.0))];
+        let report = Report { kernels, ..Report::default() };
+        let kernels = stage_kernels(&report);
+        let [kernel] = &kernels[..] else { panic!("{kernels:?}") };
+        assert_eq!(kernel.attainable, Some(0.4), "160 of 400 ns");
+        let none = Report { kernels: vec![rated(600, None)], ..Report::default() };
+        assert_eq!(stage_kernels(&none)[0].attainable, None);
     }
 
     #[test]

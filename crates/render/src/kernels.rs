@@ -1,9 +1,11 @@
 //! Kernel rows -> `kernels.md`: the longest ones of each stage, and what share of the time the rest has; and
 //! `kernels.csv`: every row, names in full, integers in nanoseconds.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
 
+use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, counted, ms3, ms6, percent1, shown_time};
 use stage2_contract::text::{KernelName, code, csv_field, listed, plain};
 use stage2_model::kernels::{Kernel, Loss, model_stages, stage_kernels, steps};
@@ -140,14 +142,22 @@ fn notes(report: &Report) -> String {
     out
 }
 
-/// That communication kernels also wait, and for how long; nothing where that is not known.
+/// How much of the time of communication kernels is waiting for other ranks, by stage, as their tables have it: without cold
+/// calls; nothing where that is not known.
 pub(super) fn waiting_in_communication(report: &Report) -> Option<String> {
-    let waited = report.ranks.collectives.iter().filter_map(|row| row.waiting_ns);
-    let waiting = waited.reduce(u64::saturating_add).filter(|ns| *ns > 0)?;
-    Some(format!(
-        "Communication kernels run while they wait for other ranks: for {} in the whole run.",
-        shown_time(waiting as f64)
-    ))
+    let waiting = |stage: &str| {
+        let rows = report.ranks.collectives.iter().filter(|row| row.stage == stage);
+        let waited = rows.filter_map(|row| row.warm_waiting_ns.or(row.waiting_ns));
+        waited.fold(0, u64::saturating_add)
+    };
+    let stages = model_stages(report).map(|row| (row.stage.as_str(), waiting(&row.stage)));
+    let mut stages: Vec<_> = stages.filter(|(_, ns)| *ns > 0).collect();
+    stages.order_by_key(|(_, ns)| Reverse(*ns));
+    let parts = stages.iter().map(|(stage, ns)| format!("{} in {}", shown_time(*ns as f64), code(stage)));
+    let parts: Vec<String> = parts.collect();
+    (!parts.is_empty()).then(|| {
+        format!("The time of communication kernels includes waiting for other ranks: {}.", listed(&parts, parts.len()))
+    })
 }
 
 /// How many rows there are, and how much time those that are left out have: of stages, and of the rest.

@@ -497,7 +497,7 @@ fn memory_kernels(report: &Report, kernels: &[&Kernel<'_>]) -> Table {
             text(&row.stage),
             kernel.known_bound().map_or(Value::Null, Value::from),
             number(dram),
-            percent_of_share(kernel.attainable()),
+            percent_of_share(kernel.attainable),
             number(kernel.percent),
         ];
         Row { cells, source: sources.get(&(row.stage.as_str(), row.name_index)).cloned() }

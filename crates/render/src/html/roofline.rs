@@ -129,6 +129,18 @@ pub(super) fn roofline(
     let drawn = picture(&format!("{id}-picture"), title, &description, |area| {
         draw(area, &points, lowest, (&roofs, bytes_per_s), unit, &row_of)
     });
+    let of_names: f64 = (kernels.of_stage(stage))
+        .filter(|loss| loss.attainable.is_some())
+        .filter_map(|loss| loss.kernel.percent)
+        .sum();
+    // A kernel is here with the launch grids that have counters only.
+    let of_names = match percent1(of_names) == percent1(covered) || of_names < covered {
+        true => String::new(),
+        false => format!(
+            " The tables take these counters as those of every launch of the kernels: {} %.",
+            percent1(of_names)
+        ),
+    };
     let counts = roofs.iter().find(|roof| roof.counts);
     let counts = counts.map_or_else(String::new, |roof| {
         format!(" The thick roof is the one of this model: {}.", text(&roof.names))
@@ -136,7 +148,7 @@ pub(super) fn roofline(
     let has_losses = points.iter().any(|point| point.loss.ns_per_step.is_some());
     let mut notes = format!(
         "<p class=\"note\">One point for each kernel and launch grid with counters: together {} % of the stage's \
-         kernel time. The area of a point is its share of that time. Numbers: those that {} (per-GPU average).\
+         kernel time.{of_names} The area of a point is its share of that time. Numbers: those that {} (per-GPU average).\
          {counts}{}{}</p>\n",
         percent1(covered),
         if has_losses { "lose most" } else { "take longest" },
@@ -490,13 +502,14 @@ struct Labels {
 }
 
 impl Labels {
-    const HEIGHT: f64 = 11.0;
+    /// Of a line of text, in the tallest of the usual fonts.
+    const HEIGHT: f64 = 15.0;
     const CHAR: f64 = 7.0;
     /// Distances of a number from its point, and directions in which it may be.
-    const DISTANCES: [f64; 6] = [7.0, 12.0, 18.0, 26.0, 36.0, 48.0];
+    const DISTANCES: [f64; 6] = [9.0, 13.0, 18.0, 26.0, 36.0, 48.0];
     const DIRECTIONS: u32 = 16;
     /// A number farther from its point than this has a line to it.
-    const CLOSE: f64 = 8.0;
+    const CLOSE: f64 = 10.0;
 
     fn new((left, top): (i32, i32), (right, bottom): (i32, i32)) -> Self {
         let area = [left.into(), top.into(), right.into(), bottom.into()];

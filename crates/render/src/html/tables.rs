@@ -20,7 +20,7 @@ use stage2_model::{
 use crate::html::markdown::{attribute, class_mark, foreign, text};
 use crate::html::roofline::has_points;
 use crate::html::timeline::{first_shown, has_bar};
-use crate::page::{above_floor, lead_first, lost_by_counters, ms_of, step_is, told};
+use crate::page::{above_floor, lead_first, lost_by_counters, ms_of, told};
 use crate::table::capitalised;
 
 /// Rows: those with the longest time.
@@ -42,6 +42,8 @@ pub(super) struct Kernels<'k> {
     launches: Vec<Kernel<'k>>,
     /// Those of [`steps`].
     steps: BTreeMap<&'k str, f64>,
+    /// What the times of a step of each stage are of.
+    units: BTreeMap<&'k str, &'static str>,
     /// Kernels of cold calls only, which are left out.
     only_cold: usize,
     /// The first one whose kernels have times per step.
@@ -67,10 +69,15 @@ impl<'k> Kernels<'k> {
         };
         let mut launches = top_kernels(report, usize::MAX, of_grid, of_stage);
         launches.retain(|kernel| kernel.usual_calls > 0);
-        Self { only_cold: kernels.len() - losses.len(), lead, losses, launches, steps }
+        let unit = |answer: &'k StageAnswer| {
+            Some((answer.stage.as_str(), answer.step.as_ref()?.shown_unit()))
+        };
+        let units = report.answer.stages.iter().filter_map(unit).collect();
+        Self { only_cold: kernels.len() - losses.len(), lead, losses, launches, steps, units }
     }
 
-    fn of_stage(&self, stage: &str) -> impl Iterator<Item = &Loss<'k>> {
+    /// The kernels of a stage.
+    pub(super) fn of_stage(&self, stage: &str) -> impl Iterator<Item = &Loss<'k>> {
         self.losses.iter().filter(move |loss| loss.kernel.row.stage == stage)
     }
 
@@ -171,10 +178,14 @@ pub(super) fn table(report: &Report, kernels: &Kernels<'_>, stages: &[&str]) -> 
         };
         let of_counters = match has_counters {
             true => format!(
-                "<td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>",
+                "<td>{}</td><td class=\"n\">{}</td><td class=\"n\"{}>{}</td>",
                 text(loss.kernel.known_bound().as_deref().unwrap_or(ABSENT)),
                 link(roofline, "", or_absent(loss.attainable, |share| percent1(share * 100.0))),
-                or_absent(loss.ns_per_step, ms_of),
+                loss.ns_per_step.map_or_else(String::new, |ns| {
+                    let unit = kernels.units.get(row.stage.as_str()).copied().unwrap_or("step");
+                    format!(" title=\"{} ms per {}\"", ms_of(ns), attribute(unit))
+                }),
+                or_absent(loss.ns_in_all(), ms_of),
             ),
             false => String::new(),
         };
@@ -209,19 +220,19 @@ pub(super) fn table(report: &Report, kernels: &Kernels<'_>, stages: &[&str]) -> 
     }
     let mut head = vec![("Kernel", false), ("Stage", false), ("Class", false)];
     let of_counters =
-        [("Bound", false), ("Attains (%)", true), ("Lost (ms per call or step)", true)];
+        [("Bound", false), ("Attains (%)", true), ("Lost (ms)", true)];
     head.extend(of_counters.into_iter().filter(|_| has_counters));
     head.extend([("Total (ms)", true), ("Share (%)", true), ("Calls", true), ("Mean (us)", true)]);
     head.extend(several.then_some(("GPUs", false)));
     let head = head.iter().map(|(name, number)| column(name, *number));
     let counters = match has_counters {
-        true => format!(
+        true => {
             "<b>attains</b>: the share of the rate that the hardware allows at the kernel's operations per \
-             byte, by ncu or by sampled counters; it leads to the roofline. <b>lost</b>: its time in a step \
-             times what is missing to 100 % (per-GPU average). {}",
-            step_is(report, foreign).map_or_else(String::new, |said| said + " ")
-        ),
-        false => String::new(),
+             byte, by ncu or by sampled counters; it leads to the roofline. <b>lost</b>: the part of its total time \
+             that it would not need at that rate, so it can be compared across stages; the tooltip has it per step, \
+             token or call. "
+        }
+        false => "",
     };
     format!(
         "<p class=\"note\">One row for each kernel of a stage, over all GPUs and the whole run; shares are of \
@@ -413,7 +424,7 @@ fn lost_in_all(answer: &StageAnswer, floors: &[ClassFloor]) -> String {
                 let class = text(&class.class);
                 format!("{class} {lost} of {all} (reading {reads} once takes {floor})")
             }
-            None => format!("all {all} of the kernels that read neither weights nor KV cache"),
+            None => format!("kernels that read neither weights nor KV cache: all of their {all}"),
         }
     };
     let of_classes: Vec<String> = floors.iter().map(of_class).collect();
@@ -431,7 +442,7 @@ fn waiting(mean: &Bottleneck) -> Option<String> {
     let ranks = parts.iter().find(|part| part.kind == BottleneckKind::Ranks)?;
     let waiting = shown_time(ranks.ns as f64);
     Some(format!(
-        "Those of communication wait for other ranks for {waiting} per {}. ",
+        "Communication kernels wait {waiting} per {} for other ranks. ",
         text(&mean.of)
     ))
 }
@@ -574,7 +585,7 @@ fn late_and_waiting(report: &Report) -> String {
                 .map_or((delays.mean_ns, delays.max_ns), |s| (s.median_ns, s.max_ns))
         });
         format!(
-            "<tr><th scope=\"row\">{}</th><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
+            "<tr><th scope=\"row\">{}</th><td>{}</td><td class=\"n words\">{}</td><td class=\"n\">{}</td>\
              <td class=\"n\">{}</td><td class=\"n\">{}</td>{}{}<td class=\"n\">{}</td><td class=\"n\">{}</td></tr>\n",
             foreign(&row.who),
             foreign(&shorten(&row.stage, 60)),

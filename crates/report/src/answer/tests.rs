@@ -427,7 +427,7 @@ mod first {
         assert_eq!(two.detail.as_deref(), Some(said));
         let removes = two.removes.iter().map(|part| (part.what.as_str(), part.percent));
         let expected =
-            [("waiting for ranks", 40.0), ("idle time of the late rank meanwhile", 40.0)];
+            [("waiting in collectives", 40.0), ("idle time of the late rank meanwhile", 40.0)];
         assert_eq!(removes.collect::<Vec<_>>(), expected, "not all 45 % of idle time");
         // What samples show of its host is an estimate, and its place is that of all waiting.
         let kind = stage2_model::HostCauseKind::Gil;
@@ -468,7 +468,7 @@ mod first {
         assert!((first.factor.expect("known") - 1000.0 / 800.0).abs() < 1e-9, "{first:?}");
         let removes = first.removes.iter().map(|part| (part.what.as_str(), part.percent));
         let expected = [
-            ("waiting for ranks", 10.0),
+            ("waiting in collectives", 10.0),
             ("idle time of the late rank meanwhile", 2.5),
             ("longer work of the late rank", 7.5),
         ];

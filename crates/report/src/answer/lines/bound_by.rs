@@ -123,7 +123,7 @@ mod tests {
                 of_ranks,
                 true,
                 "decode is bound by the host: the GPU waits 1.40 of 3.62 ms for it (38.7 % of the mean step of \
-                 2 ranks); then waiting for ranks 1.06 ms, the kernels 0.99 ms (2.8x their memory floor of 0.35 \
+                 2 ranks); then waiting in collectives 1.06 ms, the kernels 0.99 ms (2.8x their memory floor of 0.35 \
                  ms), everything else 0.17 ms",
             ),
             (
@@ -136,7 +136,7 @@ mod tests {
             (
                 bound(&[(Ranks, 9_000), (Host, 500), (Kernels, 500)], Some(1.43)),
                 true,
-                "decode is bound by waiting for ranks: 9.00 of 10.00 ms (90.0 % of the mean step); then the \
+                "decode is bound by waiting in collectives: 9.00 of 10.00 ms (90.0 % of the mean step); then the \
                  kernels 0.50 ms (1.43x their memory floor of 0.35 ms), everything else 0.50 ms",
             ),
             (

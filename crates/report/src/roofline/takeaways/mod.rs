@@ -7,7 +7,7 @@ mod measured;
 
 use std::collections::HashMap;
 
-use crate::conclusions::warm_up;
+use crate::conclusions::{NO_GROUND, warm_up};
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, counted, shown_rate};
 use stage2_contract::text::shorten_kernel;
@@ -189,8 +189,16 @@ impl Speaker<'_> {
         text: String,
         then: Option<&str>,
     ) -> Takeaway {
-        let caveat = self.stage.caveat.as_ref();
-        let label = caveat.map_or_else(String::new, |caveat| format!(" ({caveat})"));
+        let caveat = self.stage.caveat.as_deref();
+        // Advice stands on the counters alone, so its label must not say that there is none.
+        let label = caveat.map(|caveat| match then {
+            Some(_) => {
+                let why = caveat.strip_suffix(NO_GROUND).unwrap_or(caveat);
+                format!(" ({why}; the counters of the kernel are valid nevertheless)")
+            }
+            None => format!(" ({caveat})"),
+        });
+        let label = label.unwrap_or_default();
         // Of times in caveat nothing is gained.
         let part = part.filter(|_| caveat.is_none());
         let gain = self.share.zip(part).map(|(share, part)| share * part * 100.0);
