@@ -399,6 +399,9 @@ def load(run: str | os.PathLike[str] = _LATEST) -> Run:
         of_run = ", ".join(str(window.parent) for window in windows)
         raise RunError(f"{named} is a dormant run, which has a folder for each window: {of_run}")
     again = "write it again: stage2-launch report RUN_DIR"
+    is_report = path.is_file() and path.suffix == ".json"
+    if folder.exists() and not is_report and (folder.parent / _FILE).is_file():
+        raise RunError(f"{named} is a part of a run: name the run, {folder.parent}")
     if not path.is_file():
         what = f"has no {_FILE}" if folder.exists() else "does not exist"
         within = sorted(str(file.parent) for file in folder.glob(f"*/{_FILE}"))
@@ -407,6 +410,10 @@ def load(run: str | os.PathLike[str] = _LATEST) -> Run:
             raise RunError(
                 f"{named} {what}, but holds runs: {', '.join(within[:_NAMED_RUNS])}{more}"
             )
+        siblings = [file.parent.name for file in folder.parent.glob(f"*/{_FILE}")]
+        like = "" if folder.exists() else close_to(folder.name, siblings)
+        if like:
+            raise RunError(f"{named} {what}{like}")
         example = named != _LATEST and Path(_LATEST).exists()
         which = f", for instance {_LATEST}" if example else " (`stage2-launch run` makes one)"
         raise RunError(f"{named} {what}: name the folder of a run{which}")

@@ -176,6 +176,11 @@ def test_absent_tables_and_files_say_so(tmp_path: Path) -> None:
     with pytest.raises(stage2.RunError, match=r"a folder for each window: .*w1"):
         stage2.load(tmp_path)
     run = saved(tmp_path, report(stages=[]))
+    with pytest.raises(stage2.RunError, match=r"vllm_serve does not exist; did you mean 'vllm_ser"):
+        stage2.load(SAMPLES / "vllm_serve")
+    for part in ("collector", "kernels.csv"):
+        with pytest.raises(stage2.RunError, match=r"is a part of a run: name .*/vllm_sorting$"):
+            stage2.load(SAMPLES / "vllm_sorting" / part)
     assert run.answer is None
     assert set(run.tables.values()) == {0}
     with pytest.raises(stage2.RunError, match="no table 'kernel'; did you mean 'kernels'"):
@@ -340,6 +345,8 @@ def test_the_latest_run_is_loaded_by_that_name(
     for named in ("latest", "tmp/stage2/latest"):
         with pytest.raises(stage2.RunError, match=missing):
             stage2.load(named)
+    with pytest.raises(stage2.RunError, match=r"^\. has no metrics\.json: name the folder"):
+        stage2.load(".")
     folder = tmp_path / "tmp/stage2/latest"
     folder.mkdir(parents=True)
     (folder / "metrics.json").write_bytes(GOLDEN.read_bytes())
