@@ -70,8 +70,8 @@ FIRST: dict[str, str] = {
     "coverage": "file pid ending counts.kernels counts.attributed counts.outside_ranges "
     "counts.unattributed counts.dropped_by_cupti counts.range_events_lost end_reason gpu_off",
     "findings": "severity what why remedy subject id",
-    "metrics": "stage metric unit before after change change_percent word",
-    "work": "stage per kind before.ns after.ns change_ns verdict before.name after.name class",
+    "metrics": "stage metric unit before after change_percent word change",
+    "work": "stage per before.ns after.ns change_ns verdict before.name after.name kind class",
 }
 """The most important columns of a table, which come first and are shown."""
 

@@ -118,16 +118,20 @@ class Table(List[Dict[str, Any]]):
         for name in values:
             if name not in self.columns:
                 raise KeyError(self._no_column(name))
-        return self._of(row for row in self if all(row[name] == values[name] for name in values))
+        asked = {name: _as_tuple(value, 1) for name, value in values.items()}
+        return self._of(row for row in self if all(row[name] == asked[name] for name in asked))
 
     def row(self, **values: Any) -> dict[str, Any]:
         """Return the only row that has all these values: `stages.row(stage="decode")`.
 
         Raises:
             KeyError: There is no such column.
+            TypeError: No value is given.
             ValueError: No row has these values, or several have them.
 
         """
+        if not values:
+            raise TypeError(f"row needs the value of a column: {self.columns[0]}=...")
         found = self.where(**values)
         if len(found) == 1:
             return found[0]
@@ -139,9 +143,8 @@ class Table(List[Dict[str, Any]]):
         more = f": {self.absent}" if self.absent else ""
         for name, value in values.items():
             known = dict.fromkeys(text for text in self[name] if isinstance(text, str))
-            if value not in known and known:
-                like = close_to(value, known) or f"; there are {_listed(known)}"
-                more = f"{like}"
+            if known and value not in list(known):
+                more = close_to(value, known) or f"; there are {_listed(known)}"
                 break
         raise ValueError(f"no row of {self.name!r} has {said}{more}")
 

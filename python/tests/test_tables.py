@@ -353,6 +353,12 @@ def test_rows_are_selected_by_their_values() -> None:
         run.operators.row(op_name="x")
     with pytest.raises(KeyError, match="did you mean 'stage'"):
         run.stages.row(stag="decode")
+    with pytest.raises(TypeError, match="row needs the value of a column: stage="):
+        run.stages.row()
+    # A list is a shape as well.
+    assert run.kernels.where(stage="decode", **{"launch.grid": [132, 1, 1]}) == of_decode
+    with pytest.raises(ValueError, match=r"no row of 'kernels' has launch\.grid=\[1\]"):
+        run.kernels.row(**{"launch.grid": [1]})
 
 
 def test_tables_of_the_same_name_can_be_joined() -> None:
