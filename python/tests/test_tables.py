@@ -376,7 +376,7 @@ def test_tables_of_the_same_name_can_be_joined() -> None:
 
 
 def test_causes_are_named_as_in_the_report() -> None:
-    """Promise: no row gives a line the time of its whole function."""
+    """No row gives a line the time of its whole function."""
     several = 0
     for path in SAMPLES:
         run = stage2.load(path)
