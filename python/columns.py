@@ -187,41 +187,50 @@ def _stages(metrics: Schema) -> Columns:
     """Return the columns of stages: those of the report's first tables, and of its rows."""
     row = metrics.columns(metrics.at("StageRow"))
     kinds = [variant["const"] for variant in metrics.at("WindowKind")["oneOf"]]
-    time = "{} of the times of a step, call or token, as `per` says, ns."
+    time = "{} time of a step, call or token (see `per`), ns."
     found: Columns = {
         "stage": row.pop("stage"),
-        "per": ("str", "What the times before `tokens_per_s` are of: `step`, `call` or `token`."),
+        "per": ("str", "What the times from `p50_ns` to `std_ns` are of: step, call or token."),
         "p50_ns": ("int", time.format("Median")),
-        "p99_ns": ("int", time.format("99th percentile") + " None: of fewer than 100."),
+        "p99_ns": ("int", "99th percentile of these times, ns; None: there are fewer than 100."),
         "max_ns": ("int", time.format("Longest")),
         "mean_ns": ("int", time.format("Mean")),
-        "std_ns": ("int", time.format("Sample standard deviation")),
-        "steps": ("int", "How many steps or calls these times are of: without cold first calls."),
+        "std_ns": ("int", "Sample standard deviation of these times, ns."),
+        "steps": ("int", "Number of these steps or calls, without the cold first ones."),
         "tokens_per_s": ("float", "Tokens per second of wall time."),
         "tokens_counted": ("str", metrics.columns(metrics.at("StageAnswer"))["tokens_counted"][1]),
-        "floor_ns": ("int", "The least time that the GPU needs for it, ns: the larger of the two."),
+        "floor_ns": (
+            "int",
+            "The least time that the GPU needs for it, ns: the larger of the next two.",
+        ),
         "floor_memory_ns": ("int", "Weights and KV cache at peak bandwidth, ns."),
         "floor_compute_ns": ("int", "FLOPs at the dense peak, ns."),
-        "mean_over_floor": ("float", "The mean step over the floor."),
-        "floor_absent": ("str", "Why there is no floor; None: there is one."),
-        "idle_percent": ("float", "Share of the window of warm calls without GPU work, percent."),
+        "mean_over_floor": (
+            "float",
+            "Mean GPU window of a step, call or token (or else its median) over `floor_ns`.",
+        ),
+        "floor_absent": ("str", "Why there is no floor; None: there is a floor."),
+        "idle_percent": ("float", "Share of the windows of warm calls without GPU work, percent."),
         "tokens_per_step": ("int", "Tokens of one sequence in a step, by which times are divided."),
         "step_path": ("str", "Path of the range that is the step; None: another kind of step."),
         "is_cold": ("bool", "The times are of the first, cold call, because there is no other."),
     }
     for kind in kinds:
         name = kind.replace("_", " ")
-        found[f"window.{kind}_percent"] = ("float", f"Part of the windows: {name}, percent.")
+        found[f"window.{kind}_percent"] = (
+            "float",
+            f"Share of the windows of warm calls: {name}, percent.",
+        )
     for name in ("gpu_window_ns", "gpu_busy_ns", "gpu_idle_ns"):
         text = row[name][1].replace("(recorded) ", "")
-        sampled = "Sum over the recorded instances alone; None: all were recorded."
+        sampled = "Only the recorded instances; None: all were recorded."
         row[f"recorded_{name}"] = ("int", f"{text} {sampled}")
     counts = ("kernels", "kernel_sum_ns", "copies", "fills", "graph_launches")
     for name, (kind, text) in row.items():
         if name in counts or name.startswith("gpu_"):
-            scaled = "" if name.endswith("_percent") else " Of a sample, scaled to all."
+            scaled = "" if name.endswith("_percent") else " In a sampled run, scaled to all."
             text = text.replace("(recorded) ", "")
-            row[name] = (kind, f"{text} Of all instances, with cold ones.{scaled}")
+            row[name] = (kind, f"{text} All instances, including cold ones.{scaled}")
     return {**found, **row}
 
 
@@ -231,18 +240,44 @@ def _recommendations(metrics: Schema) -> Columns:
         "text": ("str", "What to do."),
         "stage": takeaway["stage"],
         "rule": takeaway["rule"],
-        "faster": ("float", "How many times faster the stage is at best; None: not known."),
-        "saves_ns": ("int", "What it saves of `mean_ns` at best, ns."),
-        "saves_error_ns": ("int", "Standard error of that, ns; None: it is a bound."),
-        "mean_ns": ("int", "Mean time of a step, call or token of the stage, as `per` says, ns."),
-        "per": ("str", "What `mean_ns` is of."),
-        "saves_percent": ("float", "What it saves of the window of the stage at best, percent."),
-        "tokens_per_s_factor": ("float", "By which factor it raises `tokens_per_s` at best."),
-        "concerns_percent": ("float", "Part of the windows of all stages concerned, percent."),
-        "why": ("str", "The takeaway that calls for it."),
+        "faster": ("float", "How many times faster the stage becomes at best; None: not known."),
+        "saves_ns": ("int", "The most that it can save of `window_mean_ns`, ns."),
+        "saves_error_ns": ("int", "Standard error of `saves_ns`, ns; None: it is a bound."),
+        "window_mean_ns": (
+            "int",
+            "Mean GPU window of a step, call or token (see `per`), ns: from its start on the host "
+            "to its end (in an engine, to the start of the next step) or to the end of its last "
+            "GPU work. So it can exceed `mean_ns` and `max_ns` of `stages`.",
+        ),
+        "per": ("str", "What `window_mean_ns` is of: step, call or token."),
+        "saves_percent": (
+            "float",
+            "The most that it can save of the windows of the stage, percent.",
+        ),
+        "tokens_per_s_factor": ("float", "The most by which it can multiply `tokens_per_s`."),
+        "concerns_percent": (
+            "float",
+            "Share of the windows of all stages that it affects, percent.",
+        ),
+        "why": ("str", "The takeaway that it follows from."),
         "takeaway": ("str", "Its `id` in the table `takeaways`."),
-        "further_takeaways": ("int", "How many more takeaways call for the same."),
+        "further_takeaways": ("int", "Number of other takeaways with the same recommendation."),
     }
+
+
+def _host_causes(causes: Columns) -> Columns:
+    """Return the columns of causes, which have the name that the report gives them."""
+    causes["percent"] = (
+        "float",
+        "Share of the idle time, percent. Of a function: of all its lines together.",
+    )
+    causes["frame.line"] = (
+        "int",
+        "The line of the function with the most time, from 1; 0: not known. `percent` is of the "
+        "whole function, and `lines` has the share of each line.",
+    )
+    named = {"cause": ("str", "The cause as in the report, with the place in the code.")}
+    return {"stage": causes.pop("stage"), **named, **causes}
 
 
 def tables() -> dict[str, Columns]:
@@ -273,7 +308,7 @@ def tables() -> dict[str, Columns]:
         "collectives": rows("CollectiveRow"),
         "steps": kept("StepSeries", "stage path file", "StepBucket"),
         "timelines": _timelines(timelines),
-        "host_causes": kept("HostStage", "stage idle_ns", "HostCause"),
+        "host_causes": _host_causes(kept("HostStage", "stage idle_ns", "HostCause")),
         "engine_steps": rows("EngineSteps"),
         "engine_batches": kept("EngineSteps", "stage", "EngineStepRow"),
         "requests": rows("RequestRow"),
@@ -282,7 +317,10 @@ def tables() -> dict[str, Columns]:
         "copies": rows("MemoryRow"),
         "fills": rows("MemoryRow"),
         "graph_launches": rows("GraphRow"),
-        "energy": rows("StageEnergy"),
+        "energy": {
+            **rows("StageEnergy"),
+            "energy_absent": ("str", "Why the energy is not known; None: it is known."),
+        },
         "utilisation": rows("StageUtilisation"),
         "devices": rows("DeviceRow"),
         "processes": rows("ProcessRow"),

@@ -11,7 +11,8 @@ from typing import Any, Iterator, Mapping, Sequence, Union
 
 from ._launch import as_operand, launch
 from ._run import Run
-from ._tables import Table, TableError, lines_html, visible, wrapped
+from ._show import lines_html, visible, wrapped
+from ._tables import Table, TableError
 
 _SCHEMA, _SCHEMA_VERSION = "stage2.diff", 1
 _NAMED_PARTS = 4
@@ -20,6 +21,7 @@ _CONDITION = re.compile(
     r"invalid value (.*) for '--fail-if <CONDITION>': (.*?)(; see `stage2-launch diff --help`)?$",
     re.DOTALL,
 )
+_EMPTY_RUN = re.compile(r"; the newest run, [^;]*, recorded no GPU work$")
 FAILED = 1
 """The exit status where a condition failed."""
 
@@ -40,12 +42,24 @@ class Diff:
         """All of it, as `--json` has it."""
 
     def __repr__(self) -> str:
+        """Name the sides, and return the verdict without its remarks."""
+        verdict = visible(self.comparison.get("verdict")).partition(". ")[0].rstrip(".")
+        sides = " -> ".join(self._side(name) for name in ("before", "after"))
+        failed = "; a condition failed" if self.failed else ""
+        return f"<stage2.Diff {sides}: {verdict}{failed}>"
+
+    def __str__(self) -> str:
         """Return the lines and the conditions, wrapped at the width of the terminal."""
         return wrapped(self._shown())
 
     def _repr_html_(self) -> str:
         """Show the lines, the conditions and what changed most in a notebook."""
         return lines_html(self._shown()) + self.metrics._repr_html_()
+
+    def _side(self, name: str) -> str:
+        runs = self._rows(name)
+        more = f" and {len(runs) - 1} more" if len(runs) > 1 else ""
+        return visible(runs[0].get("label")) + more if runs else name
 
     def _shown(self) -> list[tuple[str, str]]:
         conditions = [
@@ -86,7 +100,7 @@ class Diff:
         `before` and `after` are medians over the runs of a side. `verdict` states whether the
         change exceeds the noise (`increased`, `decreased`), and `word` is how the report of the
         comparison states it. Where the verdict is `none`, the word is the reason: `within noise`,
-        `not judged`, or `not comparable` (the sides do other work).
+        `not judged`, or `not comparable` (the sides do different work).
         """
         of_run = [{"stage": "run", **row} for row in self._rows("run")]
         return Table("metrics", [*self._of_stages("metrics"), *of_run])
@@ -178,11 +192,14 @@ def diff(
     a condition also fails on a change within noise.
 
     Raises:
-        DiffError: The runs cannot be compared, a condition cannot be read, or `timeout_s` is over.
+        DiffError: The runs cannot be compared, a condition cannot be read, or the comparison takes
+            longer than `timeout_s`.
         InstallError: `stage2-launch` is not installed.
-        TypeError: A side is neither a run nor a list of runs, or a condition is not a string.
+        TypeError: An argument has another type, for instance a side that is not a run.
 
     """
+    if not isinstance(timeout_s, (int, float)):
+        raise TypeError(f"timeout_s must be a number of seconds, not {timeout_s!r}")
     conditions = as_conditions(fail_if)
     sides = {"before": _operands("before", before), "after": _operands("after", after)}
     for name, runs in sides.items():
@@ -213,7 +230,7 @@ def compare(
     """Run `stage2-launch diff` with these words and conditions; its status is 0 or `FAILED`.
 
     Raises:
-        DiffError: The runs cannot be compared, a condition cannot be read, or `timeout_s` is over.
+        DiffError: The runs cannot be compared, a condition cannot be read, or it takes too long.
         InstallError: `stage2-launch` is not installed.
 
     """
@@ -240,7 +257,8 @@ def _reason(done: subprocess.CompletedProcess[str]) -> str:
     condition = _CONDITION.fullmatch(why)
     if condition:
         return f"fail_if {condition[1]}: {condition[2]}"
-    return f"the runs were not compared: {why}"
+    # A run without GPU work is no alternative.
+    return f"the runs were not compared: {_EMPTY_RUN.sub('', ' '.join(why.split()))}"
 
 
 def as_conditions(fail_if: Any) -> list[str]:

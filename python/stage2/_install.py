@@ -75,7 +75,10 @@ def env(base: Mapping[str, str] | None = None) -> dict[str, str]:
 
     Raises:
         InstallError: The library is missing, or LD_PRELOAD cannot hold its path.
+        TypeError: `base` is not a mapping.
     """
+    if base is not None and not isinstance(base, Mapping):
+        raise TypeError(f"base must be a mapping of variables or None, not {base!r}")
     path = str(library_path())
     if any(character in path for character in " :$\t\n"):
         raise InstallError(

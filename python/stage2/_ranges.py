@@ -85,9 +85,9 @@ class annotate:
             or inspect.isasyncgenfunction(function)
         ):
             raise TypeError(
-                f"{function.__qualname__} suspends itself, and a range must end before another "
-                "task runs in its thread: put `with stage2.annotate(...)` around parts without "
-                "`await` and `yield`"
+                f"{function.__qualname__} is a coroutine or a generator, so other code can run in "
+                "its thread before its range ends: put `with stage2.annotate(...)` around parts "
+                "without `await` and `yield`"
             )
 
         @functools.wraps(function)

@@ -105,7 +105,7 @@ def _row(advice: _Advice, steps: list[Row], means: Mapping[Any, Any]) -> Row:
         "tokens_per_s_factor": gain.get("tokens_per_s_factor"),
         "saves_ns": part(gain.get("saves_percent")),
         "saves_error_ns": part(gain.get("error_percent")),
-        "mean_ns": part(100),
+        "window_mean_ns": part(100),
         "per": mean.get("of") if is_of_step else None,
         "saves_percent": gain.get("saves_percent"),
         "concerns_percent": advice.concerns_percent,

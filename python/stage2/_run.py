@@ -6,11 +6,16 @@ import json
 import os
 from html import escape
 from pathlib import Path
-from typing import Any, Mapping
+from typing import TYPE_CHECKING, Any, Mapping, NoReturn
 
 from ._layout import LayoutError, with_kernel_rows, with_timelines
+from ._show import lines_html, visible, wrapped
 from ._sources import SOURCES, table_of
-from ._tables import Table, TableError, lines_html, visible, wrapped
+from ._tables import Table, TableError, close_to
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
 
 SCHEMA = "stage2.report"
 SCHEMA_VERSIONS = (1, 2)
@@ -29,9 +34,10 @@ class RunError(ValueError):
 class Run:
     """The measurements of a run: `metrics.json` of its folder, and `timelines.json` next to it.
 
-    Each property below is a `Table`, a list of dictionaries with `to_pandas()` and `to_polars()`.
-    Units end the names of the columns: `_ns` (integer nanoseconds), `_percent`, `_bytes`. None
-    means "not known", never 0. The `absent` of a table without rows gives the reason.
+    Each table of `tables` is a property, for instance `stages`: a `Table`, which is a list of
+    dictionaries with `to_pandas()` and `to_polars()`. Units end the names of the columns: `_ns`
+    (integer nanoseconds), `_percent`, `_bytes`. None means "not known", never 0. The `absent` of a
+    table without rows gives the reason.
 
     Raises:
         RunError: From any table, if its part of the file has an unexpected form.
@@ -46,6 +52,16 @@ class Run:
         """All of the report: `metrics.json`, with an object for each row of its table of kernels,
         and with what `timelines.json` holds (`step_timelines`, and `sampled` of kernels)."""
         self._read: dict[str, Table] = {}
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Name the attributes that are similar to one that does not exist."""
+            public = [known for known in dir(type(self)) if not known.startswith("_")]
+            error = AttributeError(f"a Run has no attribute {name!r}{close_to(name, public)}")
+            # Otherwise, tracebacks of Python 3.10 and later add their own suggestion.
+            error.obj = self
+            raise error
 
     def __repr__(self) -> str:
         """Name the file, the stages and what is missing."""
@@ -119,9 +135,11 @@ class Run:
     def recommendations(self) -> Table:
         """One row for each recommendation, in the order of the report.
 
-        `saves_ns` of the mean step, call or token (`mean_ns`, `per`) is the gain at best, and
-        `saves_error_ns` its standard error where it is an estimate. None: the gain is not known,
-        only the part of all time that is concerned (`concerns_percent`). Gains can overlap.
+        `saves_ns` is the most that it can save of `window_mean_ns`, the mean GPU window of a step,
+        call or token (`per`), and `saves_error_ns` is its standard error where it is an estimate.
+        If it is None, only the share of the time that it affects is known (`concerns_percent`).
+        Gains can overlap. `window_mean_ns` differs from `mean_ns` in `stages`: a window lasts until
+        the GPU work of the step has ended, which can be after the next step has begun.
         """
         return self.table("recommendations")
 
@@ -197,7 +215,9 @@ class Run:
         """What the host did while the GPU was idle, one row for each stage and cause.
 
         `percent` is the share of `idle_ns` of the stage, and `error_percent` its standard error in
-        percentage points. `stack` is a tuple of frames, outermost first.
+        percentage points. `cause` is the name in the report. A function is one row: `frame.line` is
+        the line with most of its time, and `lines` has the share of each. `stack` is a tuple of
+        frames, outermost first.
         """
         return self.table("host_causes")
 
@@ -231,18 +251,93 @@ class Run:
 
     @property
     def findings(self) -> Table:
-        """What to know before the numbers are used, with the remedy; `severity` orders them."""
+        """What to know before you use the numbers, with the remedy; the most severe first."""
         return self.table("findings")
+
+    @property
+    def stage_kernels(self) -> Table:
+        """One row for each stage and kernel, with all its launches.
+
+        `stage_kernel_sum_percent` is its share of the kernel time of the stage.
+        """
+        return self.table("stage_kernels")
+
+    @property
+    def stage_operators(self) -> Table:
+        """One row for each stage and operator of PyTorch (`--annotate torch-ops`)."""
+        return self.table("stage_operators")
+
+    @property
+    def engine_batches(self) -> Table:
+        """Steps of an inference engine, one row for each stage and range of batch sizes."""
+        return self.table("engine_batches")
+
+    @property
+    def paths(self) -> Table:
+        """One row for each range: `path` has the names of the ranges around it."""
+        return self.table("paths")
+
+    @property
+    def layers(self) -> Table:
+        """Kernel time of each stage by the part of the model (`part`) and its `module`."""
+        return self.table("layers")
+
+    @property
+    def copies(self) -> Table:
+        """One row for each range, direction and GPU: its memory copies."""
+        return self.table("copies")
+
+    @property
+    def fills(self) -> Table:
+        """One row for each range and GPU: its memory fills (memset)."""
+        return self.table("fills")
+
+    @property
+    def graph_launches(self) -> Table:
+        """One row for each range and CUDA graph that was recorded as a whole."""
+        return self.table("graph_launches")
+
+    @property
+    def energy(self) -> Table:
+        """Energy, power and clocks of the GPUs, one row for each stage.
+
+        `energy_absent` is the reason if `energy_j` is None.
+        """
+        return self.table("energy")
+
+    @property
+    def utilisation(self) -> Table:
+        """MFU and MBU of prefill and decode, from 0 to 1."""
+        return self.table("utilisation")
+
+    @property
+    def devices(self) -> Table:
+        """One row for each GPU, with its properties and its busy time in the whole run."""
+        return self.table("devices")
+
+    @property
+    def processes(self) -> Table:
+        """One row for each process that was recorded, with its rank and its GPUs."""
+        return self.table("processes")
+
+    @property
+    def takeaways(self) -> Table:
+        """What the report concludes from the numbers, with the evidence."""
+        return self.table("takeaways")
 
     def table(self, name: str) -> Table:
         """Return a table by its name, and cache it; `tables` lists the names.
 
         Raises:
             RunError: There is no such table, or its part of the file has an unexpected form.
+            TypeError: The name is not a string.
 
         """
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a table must be a string, not {name!r}")
         if name not in SOURCES:
-            raise RunError(f"there is no table {name!r}; the tables are: {', '.join(SOURCES)}")
+            which = close_to(name, SOURCES) or f"; the tables are: {', '.join(SOURCES)}"
+            raise RunError(f"there is no table {name!r}{which}")
         if name not in self._read:
             try:
                 self._read[name] = table_of(self.metrics, name)
@@ -255,7 +350,7 @@ class Run:
         """The names of all tables, with the number of rows that each has in this run."""
         return {name: len(self.table(name)) for name in SOURCES}
 
-    def to_pandas(self, table: str = "stages") -> Any:
+    def to_pandas(self, table: str = "stages") -> pandas.DataFrame:
         """Return a table as a `pandas.DataFrame`, as `Table.to_pandas` does.
 
         Raises:
@@ -265,7 +360,7 @@ class Run:
         """
         return self.table(table).to_pandas()
 
-    def to_polars(self, table: str = "stages") -> Any:
+    def to_polars(self, table: str = "stages") -> polars.DataFrame:
         """Return a table as a `polars.DataFrame`, as `Table.to_polars` does.
 
         Raises:
@@ -287,31 +382,41 @@ def load(run: str | os.PathLike[str] = _LATEST) -> Run:
     if not isinstance(run, (str, os.PathLike)):
         what = "a Run, which is loaded already" if isinstance(run, Run) else repr(run)
         raise TypeError(f"run must be a path (str or os.PathLike), not {what}")
-    path = Path(run)
-    if str(run).startswith("baseline:"):
-        saved = f"tmp/stage2/baselines/{str(run).partition(':')[2]}"
+    path, named = Path(run), str(run)
+    if named.startswith("baseline:"):
+        saved = f"tmp/stage2/baselines/{named.partition(':')[2]}"
         raise RunError(
-            f"{run} is a baseline, which only diff and stage2_gate take; load one of its runs, the "
-            f"files {saved}/*.json"
+            f"{run} is a baseline, and only diff and stage2_gate accept one; to load one of its "
+            f"runs, name its file: {saved}/*.json"
         )
-    if str(run) == "latest" and not path.exists():
-        path = Path(_LATEST)
+    if named == "latest" and not path.exists():
+        path, named = Path(_LATEST), _LATEST
+    folder = path
     windows = sorted(path.glob(f"windows/*/{_FILE}"))
     if path.is_dir():
         path = path / _FILE
     if windows and not path.is_file():
         of_run = ", ".join(str(window.parent) for window in windows)
-        raise RunError(f"{run} is a dormant run, which has a folder for each window: {of_run}")
+        raise RunError(f"{named} is a dormant run, which has a folder for each window: {of_run}")
     again = "write it again: stage2-launch report RUN_DIR"
+    is_report = path.is_file() and path.suffix == ".json"
+    if folder.exists() and not is_report and (folder.parent / _FILE).is_file():
+        raise RunError(f"{named} is a part of a run: name the run, {folder.parent}")
     if not path.is_file():
-        what = f"has no {_FILE}" if Path(run).exists() else "does not exist"
-        within = sorted(str(file.parent) for file in Path(run).glob(f"*/{_FILE}"))
+        what = f"has no {_FILE}" if folder.exists() else "does not exist"
+        within = sorted(str(file.parent) for file in folder.glob(f"*/{_FILE}"))
         if within:
             more = f" and {len(within) - _NAMED_RUNS} more" if len(within) > _NAMED_RUNS else ""
-            raise RunError(f"{run} {what}, but holds runs: {', '.join(within[:_NAMED_RUNS])}{more}")
-        example = Path(_LATEST).exists()
+            raise RunError(
+                f"{named} {what}, but holds runs: {', '.join(within[:_NAMED_RUNS])}{more}"
+            )
+        siblings = [file.parent.name for file in folder.parent.glob(f"*/{_FILE}")]
+        like = "" if folder.exists() else close_to(folder.name, siblings)
+        if like:
+            raise RunError(f"{named} {what}{like}")
+        example = named != _LATEST and Path(_LATEST).exists()
         which = f", for instance {_LATEST}" if example else " (`stage2-launch run` makes one)"
-        raise RunError(f"{run} {what}: name the folder of a run{which}")
+        raise RunError(f"{named} {what}: name the folder of a run{which}")
     metrics = _read(path, again)
     if not isinstance(metrics, dict) or metrics.get("schema") != SCHEMA:
         raise RunError(f"{path} is not a report of stage2: its `schema` is not {SCHEMA!r}")

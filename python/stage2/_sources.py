@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Callable, Iterator, List, Mapping, NamedTuple, Sequence
 
+from ._causes import host_causes
 from ._recommendations import recommendations
-from ._stages import ranks, stages
+from ._stages import absence_of, ranks, stages
 from ._tables import Table, TableError
 
 Metrics = Mapping[str, Any]
@@ -148,6 +149,11 @@ def _without_meta(rows: Rows, _metrics: Metrics) -> Rows:
     return [{key: value for key, value in row.items() if key != "meta"} for row in rows]
 
 
+def _with_absence(rows: Rows, _metrics: Metrics) -> Rows:
+    """Add why the energy of a stage is not known."""
+    return [{**row, "energy_absent": absence_of(row.get("energy_j"))} for row in rows]
+
+
 _CHANGES: dict[str, Callable[[Rows, Metrics], Rows]] = {
     "stages": stages,
     "recommendations": recommendations,
@@ -155,6 +161,8 @@ _CHANGES: dict[str, Callable[[Rows, Metrics], Rows]] = {
     "kernels": _with_names,
     "stage_kernels": _with_names,
     "timelines": _timelines,
+    "host_causes": host_causes,
+    "energy": _with_absence,
     "coverage": _without_meta,
 }
 

@@ -67,7 +67,7 @@ def _times(row: Mapping[str, Any], answer: Mapping[str, Any]) -> Mapping[str, An
         "tokens_counted": answer.get("tokens_counted"),
         **of_floor,
         "mean_over_floor": _known(floor.get("distance")),
-        "floor_absent": _absent(floor.get("floor_ns")),
+        "floor_absent": absence_of(floor.get("floor_ns")),
         **shares,
     }
 
@@ -173,7 +173,8 @@ def _known(figure: Any) -> Any:
     return _object(figure).get("known")
 
 
-def _absent(figure: Any) -> Any:
+def absence_of(figure: Any) -> Any:
+    """Return why a number of the report is not known; None if it is known."""
     return _object(_object(figure).get("absent")).get("reason")
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import difflib
 import functools
 import json
-import shutil
-import textwrap
-from html import escape
 from pathlib import Path
 from typing import (
+    TYPE_CHECKING,
     Any,
     Dict,
     Iterable,
@@ -22,14 +20,14 @@ from typing import (
     overload,
 )
 
-_SHOWN_ROWS = 20
-_SHOWN_COLUMNS = 12
-_SHOWN_TEXT = 60
-_NAMED_COLUMNS = 3
+from ._show import FIRST, html_of, text_of
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+_NAMED = 3
 _INT64_MAX = 2**63 - 1
-_LEAST_WIDTH = 40
-_NUMBERS = ("pid", "_id", "line", "_index", "rank")
-"""The ends of the names of numbers that are not amounts."""
 _MAX_LEVELS = 8
 """Levels of lists and objects in a row; reports have four. Polars takes minutes for hundreds."""
 
@@ -53,7 +51,8 @@ class Table(List[Dict[str, Any]]):
     """Rows of a report, as a list of dictionaries that all have the same keys.
 
     `table[0]` is a row, `table[:3]` a table, and `table["stage"]` the list of a column's values.
-    A table has the same columns, with the same types, in every run.
+    `table.row(stage="decode")` is the row with that value, and `table.where(stage="decode")` the
+    table of all such rows. A table has the same columns, with the same types, in every run.
 
     Units end the names of the columns: `_ns` (integer nanoseconds), `_percent`, `_bytes`, `_j`,
     `_w`, `_mhz`, `_per_s`. None means "not known", never 0. A dot separates the levels of the
@@ -75,7 +74,7 @@ class Table(List[Dict[str, Any]]):
             for name in names
             if name not in objects or any(row.get(name) is not None for row in flat)
         ]
-        first = [column for column in _FIRST.get(name, "").split() if column in known]
+        first = [column for column in FIRST.get(name, "").split() if column in known]
         columns = [*first, *(column for column in known if column not in first)]
         super().__init__({name: row.get(name) for name in columns} for row in flat)
         self.name = name
@@ -91,9 +90,87 @@ class Table(List[Dict[str, Any]]):
         declared = _declared().get(self.name, {})
         return {name: declared[name][1] if name in declared else "" for name in self.columns}
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The number of rows, and of columns."""
+        return len(self), len(self.columns)
+
     def head(self, n: int = 5) -> Table:
-        """Return the first `n` rows as a table."""
-        return self[: max(n, 0)]
+        """Return the first `n` rows as a table; if `n` is negative, all but the last `-n`.
+
+        Raises:
+            TypeError: `n` is not an integer.
+
+        """
+        if not isinstance(n, int):
+            raise TypeError(f"n must be an integer, not {n!r}")
+        return self[:n]
+
+    def where(self, **values: Any) -> Table:
+        """Return the rows that have all these values, as a table.
+
+        For a column with a dot in its name: `kernels.where(**{"launch.grid": (132, 1, 1)})`.
+
+        Raises:
+            KeyError: There is no such column.
+
+        """
+        for name in values:
+            if name not in self.columns:
+                raise KeyError(self._no_column(name))
+        asked = {name: _as_tuple(value, 1) for name, value in values.items()}
+        return self._of(row for row in self if all(row[name] == asked[name] for name in asked))
+
+    def row(self, **values: Any) -> dict[str, Any]:
+        """Return the only row that has all these values: `stages.row(stage="decode")`.
+
+        Raises:
+            KeyError: There is no such column.
+            TypeError: No value is given.
+            ValueError: No row has these values, or several have them.
+
+        """
+        if not values:
+            raise TypeError(f"row needs the value of a column: {self.columns[0]}=...")
+        found = self.where(**values)
+        if len(found) == 1:
+            return found[0]
+        said = ", ".join(f"{name}={value!r}" for name, value in values.items())
+        if found:
+            raise ValueError(
+                f"{len(found)} rows of {self.name!r} have {said}; `where` returns them as a table"
+            )
+        more = f": {self.absent}" if self.absent else ""
+        for name, value in values.items():
+            known = dict.fromkeys(text for text in self[name] if isinstance(text, str))
+            if known and value not in list(known):
+                more = close_to(value, known) or f"; there are {_listed(known)}"
+                break
+        raise ValueError(f"no row of {self.name!r} has {said}{more}")
+
+    def copy(self) -> Table:
+        """Return a table of the same rows."""
+        return self[:]
+
+    def __add__(self, other: Any) -> Table:  # type: ignore[override]
+        """Return a table with the rows of both, for instance of two runs.
+
+        Raises:
+            TypeError: The other one is not a table with the same name.
+
+        """
+        if not isinstance(other, Table) or other.name != self.name:
+            what = f"the table {other.name!r}" if isinstance(other, Table) else repr(other)
+            raise TypeError(
+                f"the rows of {self.name!r} can only be followed by rows of a table of the same "
+                f"name, not by {what}"
+            )
+        columns = list(dict.fromkeys([*self.columns, *other.columns]))
+        rows = ({name: row.get(name) for name in columns} for row in [*self, *other])
+        whole = self._of(rows)
+        whole.columns = columns
+        whole.absent = self.absent if not whole else None
+        return whole
 
     @overload
     def __getitem__(self, key: SupportsIndex) -> dict[str, Any]: ...
@@ -116,53 +193,48 @@ class Table(List[Dict[str, Any]]):
             if key not in self.columns:
                 raise KeyError(self._no_column(key))
             return [row[key] for row in self]
-        if not isinstance(key, slice):
-            return super().__getitem__(key)
+        if isinstance(key, slice):
+            return self._of(super().__getitem__(key))
+        if not hasattr(key, "__index__"):
+            raise TypeError(
+                f"a table takes the number of a row, a slice or the name of a column, not {key!r}; "
+                "frames (`to_pandas`, `to_polars`) take several columns"
+            )
+        return super().__getitem__(key)
+
+    def _of(self, rows: Iterable[dict[str, Any]]) -> Table:
+        """Return a table of the same name and columns with these rows."""
         part = Table(self.name, (), self.absent)
-        part.extend(super().__getitem__(key))
+        part.extend(rows)
         part.columns = self.columns
         return part
 
     def _no_column(self, name: str) -> str:
+        said = f"the table {self.name!r} has no column {name!r}"
+        # Headings leave the unit out.
+        for unit in ("_ns", ".ns"):
+            if name + unit in self.columns:
+                return f"{said}; did you mean {name + unit!r}?"
+        for column in self.columns:
+            if any(row[column] == name for row in self):
+                if column.isidentifier():
+                    which = f"row({column}={name!r})` or `where({column}={name!r})"
+                else:
+                    which = f"where(**{{{column!r}: {name!r}}})"
+                return f"{said}: it is a value of {column!r}; select rows with `{which}`"
         # Most often, the level or the unit is missing.
-        holds = [column for column in self.columns if name in column]
-        like = [*holds, *difflib.get_close_matches(name, self.columns)][:_NAMED_COLUMNS]
-        which = f"; did you mean {' or '.join(like)}?" if like else "; `columns` names all"
-        return f"the table {self.name!r} has no column {name!r}{which}"
+        holds = [column for column in self.columns if name in column] if name else []
+        return f"{said}{close_to(name, self.columns, holds) or '; `columns` has all names'}"
 
     def __repr__(self) -> str:
-        """Show the first rows and the most important columns as text."""
-        if not self or not self._shown():
-            return self._size()
-        columns = []
-        for name in self._shown():
-            texts = [_heading(name), *self._texts(name)]
-            width = max(map(len, texts))
-            is_text = self._is_text(name)
-            columns.append([text.ljust(width) if is_text else text.rjust(width) for text in texts])
-        lines = ("  ".join(line).rstrip() for line in zip(*columns))
-        return "\n".join([*lines, self._size()])
+        """Show the first rows, and the most important columns that fit into the terminal."""
+        return text_of(self)
 
     def _repr_html_(self) -> str:
         """Show the first rows and the most important columns in a notebook."""
-        if not self or not self._shown():
-            return f"<p>{escape(self._size())}</p>"
-        columns = []
-        for name in self._shown():
-            side = "left" if self._is_text(name) else "right"
-            style = f" style='text-align:{side};padding:2px 8px'"
-            cells = [f"<td{style}>{escape(text)}</td>" for text in self._texts(name)]
-            columns.append([f"<th{style}>{escape(_heading(name))}</th>", *cells])
-        head, *body = (f"<tr>{''.join(line)}</tr>" for line in zip(*columns))
-        return (
-            f"<table><thead>{head}</thead><tbody>{''.join(body)}</tbody></table>"
-            f"<p>{escape(self._size())}</p>"
-        )
+        return html_of(self)
 
-    def _is_text(self, name: str) -> bool:
-        return any(isinstance(row[name], (str, tuple)) for row in self[:_SHOWN_ROWS])
-
-    def to_pandas(self) -> Any:
+    def to_pandas(self) -> pandas.DataFrame:
         """Return a `pandas.DataFrame` of shape (rows, columns), with the columns of `columns`.
 
         The types are `Int64`, `float64`, `boolean` and that of text, whatever the table holds, so
@@ -193,7 +265,7 @@ class Table(List[Dict[str, Any]]):
             }
         )
 
-    def to_polars(self) -> Any:
+    def to_polars(self) -> polars.DataFrame:
         """Return a `polars.DataFrame` of shape (rows, columns), with the columns of `columns`.
 
         The types are the same whatever the table holds, so `polars.concat` takes frames of several
@@ -238,62 +310,6 @@ class Table(List[Dict[str, Any]]):
     def _by_column(self) -> Iterator[tuple[str, list[Any]]]:
         for name in self.columns:
             yield name, [row[name] for row in self]
-
-    def _size(self) -> str:
-        """Return the number of rows and columns, or the reason why there are none."""
-        if not self:
-            return f"{self.name}: no rows" + (f": {self.absent}" if self.absent else "")
-        shown = min(len(self), _SHOWN_ROWS)
-        rows = f"{len(self)} row{'' if len(self) == 1 else 's'}"
-        of_rows = f"{shown} of {rows}" if shown < len(self) else rows
-        cut = any(name.endswith("_ns") for name in self._shown())
-        note = "; the headings leave out `_ns`" if cut else ""
-        return f"{self.name}: {of_rows}, {len(self.columns)} columns{note}"
-
-    def _shown(self) -> list[str]:
-        """Return the names of the columns to show."""
-        rows = self[:_SHOWN_ROWS]
-        first = [name for name in _FIRST.get(self.name, "").split() if name in self.columns]
-        known = [name for name in first if any(row[name] is not None for row in rows)]
-        others = (name for name in self.columns if any(_is_plain(row[name]) for row in rows))
-        return (known or list(others))[:_SHOWN_COLUMNS]
-
-    def _texts(self, name: str) -> list[str]:
-        """Return the texts to show for a column."""
-        return [_text(name, row[name]) for row in self[:_SHOWN_ROWS]]
-
-
-_FIRST: dict[str, str] = {
-    "kernels": "stage class calls total_ns mean_ns short path device launch.grid launch.block "
-    "p99_ns kernel_sum_percent counters.roofline.bound",
-    "stage_kernels": "stage calls total_ns mean_ns cold_calls cold_total_ns "
-    "stage_kernel_sum_percent short",
-    "copies": "stage direction calls bytes total_ns mean_ns path device",
-    "fills": "stage calls bytes total_ns mean_ns path device",
-    "stages": "stage per p50_ns p99_ns max_ns mean_ns tokens_per_s steps floor_ns mean_over_floor "
-    "idle_percent instances host_first_ns gpu_window_ns gpu_busy_ns gpu_idle_ns kernels "
-    "kernel_sum_ns recorded_instances",
-    "recommendations": "text stage faster saves_ns saves_error_ns mean_ns per tokens_per_s_factor "
-    "concerns_percent why",
-    "operators": "op_name calls nested_calls gpu_inclusive_ns gpu_exclusive_ns host_total_ns "
-    "host_self_ns host_mean_ns kernels_inclusive",
-    "ranks": "stage who warm_idle.instances warm_idle.ns warm_waiting_ns warm_transfer_ns "
-    "host_warm_median_ns instances gpu_busy_ns gpu_idle_ns waiting_ns transfer_ns",
-    "late_ranks": "stage who delays.steps.late delays.steps.of delays.steps.median_ns "
-    "delays.steps.max_ns collectives late_collectives late_total_ns",
-    "steps": "stage path file first steps min_ns mean_ns max_ns",
-    "timelines": "stage file step kind lane name class depth start_ns length_ns",
-    "collectives": "stage operation members calls time_ns transfer_ns waiting_ns bytes_total "
-    "bus_gb_per_s",
-    "host_causes": "stage kind frame.function frame.file frame.line called percent error_percent "
-    "samples",
-    "coverage": "file pid ending counts.kernels counts.attributed counts.outside_ranges "
-    "counts.unattributed counts.dropped_by_cupti counts.range_events_lost end_reason gpu_off",
-    "findings": "severity what why remedy subject id",
-    "metrics": "stage metric unit before after change change_percent word",
-    "work": "stage per kind class before.name before.ns after.name after.ns change_ns verdict",
-}
-"""The columns that are shown of a table with many; `columns` names all."""
 
 
 def _cells(
@@ -375,73 +391,17 @@ def _is_int(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _is_plain(value: Any) -> bool:
-    return value is not None and not (
-        isinstance(value, tuple) and value and isinstance(value[0], (dict, tuple))
-    )
+def close_to(name: object, known: Iterable[str], first: Iterable[str] = ()) -> str:
+    """Return `; did you mean ...?` of a name that is not known, or nothing."""
+    close = difflib.get_close_matches(str(name), list(known))
+    like = list(dict.fromkeys([*first, *close]))[:_NAMED]
+    return f"; did you mean {' or '.join(map(repr, like))}?" if like else ""
 
 
-def _is_time(column: str) -> bool:
-    return column.endswith(("_ns", ".ns"))
-
-
-def _heading(column: str) -> str:
-    text = visible(column)
-    return text[:-3] if _is_time(text) else text
-
-
-def _text(column: str, value: Any) -> str:
-    if value is None:
-        return "-"
-    if _is_time(column) and isinstance(value, (int, float)):
-        return _time(value)
-    if isinstance(value, float):
-        return f"{value:,.2f}" if value == 0 or 1 <= abs(value) < 1e6 else f"{value:.3g}"
-    if _is_int(value):
-        return str(value) if column.endswith(_NUMBERS) else f"{value:,}"
-    text = visible(value)
-    return text if len(text) <= _SHOWN_TEXT else text[: _SHOWN_TEXT - 3] + "..."
-
-
-def wrapped(lines: Iterable[tuple[str, str]]) -> str:
-    """Return labelled texts, wrapped at the width of the terminal, or at 80 where it is unknown."""
-    lines = list(lines)
-    width = max(shutil.get_terminal_size().columns, _LEAST_WIDTH)
-    column = max((len(label) for label, _ in lines), default=0) + 2
-    return "\n".join(
-        textwrap.fill(
-            text,
-            width,
-            initial_indent=f"{label}:".ljust(column),
-            subsequent_indent=" " * column,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        for label, text in lines
-    )
-
-
-def lines_html(lines: Iterable[tuple[str, str]]) -> str:
-    """Return labelled texts as a table for a notebook."""
-    rows = "".join(
-        f"<tr><th style='text-align:left'>{escape(label)}</th>"
-        f"<td style='text-align:left'>{escape(text)}</td></tr>"
-        for label, text in lines
-    )
-    return f"<table>{rows}</table>"
-
-
-def visible(value: object) -> str:
-    """Return a text in one line, without characters that could control a terminal."""
-    words = " ".join(str(value).split())
-    return "".join(char if char.isprintable() else "\ufffd" for char in words)
-
-
-def _time(ns: float) -> str:
-    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
-        if abs(ns) >= size:
-            return f"{ns / size:,.2f} {unit}"
-    return f"{ns:,.0f} ns"
+def _listed(names: Iterable[str]) -> str:
+    names = list(map(repr, names))
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _not_installed(library: str) -> ImportError:

@@ -44,7 +44,9 @@ def test_runs_are_compared_as_the_command_line_does() -> None:
     }
     assert {"kernel"} <= {row["kind"] for row in change.work}
     assert {row["per"] for row in change.work} == {"token", "call", "run"}
-    assert "failed: " in repr(change)
+    assert "failed: " in str(change)
+    assert "\n" not in repr(change) and repr(change).endswith("; a condition failed>")
+    assert repr(change).startswith(f"<stage2.Diff {REPORTS / 'llama_1b.json'} -> {REPORTS}")
     assert "step_ms" in change._repr_html_()
 
 
@@ -99,7 +101,7 @@ def test_sides_may_have_several_runs(tmp_path: Path) -> None:
 
 
 @needs_launcher
-def test_what_cannot_be_compared_is_said(tmp_path: Path) -> None:
+def test_what_cannot_be_compared_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = REPORTS / "llama_1b.json"
     with pytest.raises(stage2.DiffError, match=r"^the runs were not compared: .*nothing-here"):
         stage2.diff(run, tmp_path / "nothing-here")
@@ -108,6 +110,15 @@ def test_what_cannot_be_compared_is_said(tmp_path: Path) -> None:
     ) as caught:
         stage2.diff(run, run, fail_if="decode.nothing>5")
     assert "--help" not in str(caught.value)
+    # A run without GPU work is there, and is no alternative.
+    empty = tmp_path / "tmp/stage2/demo1"
+    empty.mkdir(parents=True)
+    record = json.loads((SAMPLES / "vllm_sorting/run.json").read_text())
+    record["coverage"]["verdict"]["status"] = "empty"
+    (empty / "run.json").write_text(json.dumps(record))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(stage2.DiffError, match=r"^the runs were not compared: x does not exist$"):
+        stage2.diff(run, "x")
     with pytest.raises(stage2.DiffError, match=r"^after has no runs"):
         stage2.diff(run, [])
 
@@ -117,6 +128,8 @@ def test_arguments_of_another_type_are_named() -> None:
     for wrong in (3, None, [None], {"a"}):
         with pytest.raises(TypeError, match=r"^before must be a run"):
             stage2.diff(wrong, "b")
+    with pytest.raises(TypeError, match=r"^timeout_s must be a number of seconds, not '9'"):
+        stage2.diff("a", "b", timeout_s="9")  # type: ignore[arg-type]
     for wrong in (5, None, [5]):
         with pytest.raises(TypeError, match=r"^fail_if must be a condition"):
             stage2.diff("a", "b", fail_if=wrong)

@@ -23,6 +23,8 @@ def test_the_collector_comes_first_and_once(
 
 
 def test_what_cannot_work_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(TypeError, match="base must be a mapping of variables or None, not 3"):
+        stage2.env(3)  # type: ignore[arg-type]
     missing = tmp_path / "no.so"
     monkeypatch.setenv("STAGE2_COLLECTOR", str(missing))
     with pytest.raises(stage2.InstallError, match=r"no\.so: STAGE2_COLLECTOR names it"):

@@ -6,8 +6,10 @@ import builtins
 import copy
 import importlib.util
 import json
+import pickle
 import re
 import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +94,7 @@ def test_a_table_without_rows_says_why() -> None:
     run = stage2.load(SAMPLES / "vllm_two_gpus")
     assert run.operators == []
     assert "--annotate torch-ops" in (run.operators.absent or "")
-    assert "--annotate torch-ops" in repr(run.operators)
+    assert "--annotate torch-ops" in " ".join(repr(run.operators).split())
     assert "--annotate torch-ops" in run.operators._repr_html_()
     assert "not sampled" in (stage2.load(REPORTS / "llama_1b.json").host_causes.absent or "")
     assert run.kernels.absent is None
@@ -164,7 +166,7 @@ def test_what_is_no_report_is_named(tmp_path: Path, content: bytes, said: str) -
 def test_absent_tables_and_files_say_so(tmp_path: Path) -> None:
     with pytest.raises(stage2.RunError, match=r"has no metrics\.json: name the folder of a run"):
         stage2.load(tmp_path)
-    with pytest.raises(stage2.RunError, match=r"baseline:main is a baseline, which only diff"):
+    with pytest.raises(stage2.RunError, match=r"baseline:main is a baseline, and only diff"):
         stage2.load("baseline:main")
     with pytest.raises(stage2.RunError, match=r"holds runs: .*, .*runner, .* and 3 more$"):
         stage2.load(SAMPLES)
@@ -174,10 +176,39 @@ def test_absent_tables_and_files_say_so(tmp_path: Path) -> None:
     with pytest.raises(stage2.RunError, match=r"a folder for each window: .*w1"):
         stage2.load(tmp_path)
     run = saved(tmp_path, report(stages=[]))
+    with pytest.raises(stage2.RunError, match=r"vllm_serve does not exist; did you mean 'vllm_ser"):
+        stage2.load(SAMPLES / "vllm_serve")
+    for part in ("collector", "kernels.csv"):
+        with pytest.raises(stage2.RunError, match=r"is a part of a run: name .*/vllm_sorting$"):
+            stage2.load(SAMPLES / "vllm_sorting" / part)
     assert run.answer is None
     assert set(run.tables.values()) == {0}
-    with pytest.raises(stage2.RunError, match="no table 'kernel'; the tables are: stages"):
+    with pytest.raises(stage2.RunError, match="no table 'kernel'; did you mean 'kernels'"):
         run.to_pandas("kernel")
+    with pytest.raises(stage2.RunError, match="no table 'qqq'; the tables are: stages"):
+        run.table("qqq")
+    wrong: Any
+    for wrong in (3, None, []):
+        with pytest.raises(TypeError, match="name of a table must be a string"):
+            run.table(wrong)
+
+
+def test_every_table_is_an_attribute() -> None:
+    run = stage2.load(SAMPLES / "vllm_sorting")
+    for name in run.tables:
+        assert getattr(run, name) is run.table(name)
+        assert getattr(type(run), name).__doc__, name
+
+
+def test_a_wrong_attribute_leads_to_the_right_one() -> None:
+    run: Any = stage2.load(SAMPLES / "vllm_sorting")
+    with pytest.raises(AttributeError, match="no attribute 'kernel'; did you mean 'kernels'") as e:
+        print(run.kernel)
+    # The interpreter has nothing to add.
+    shown = "".join(traceback.format_exception(e.value))
+    assert "Did you mean" not in shown
+    assert not hasattr(run, "qqq")
+    assert copy.copy(run).stages == pickle.loads(pickle.dumps(run)).stages == run.stages
 
 
 def test_what_is_no_path_is_named() -> None:
@@ -310,10 +341,12 @@ def test_the_latest_run_is_loaded_by_that_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(
-        stage2.RunError, match=r"latest does not exist: .*`stage2-launch run` makes one"
-    ):
-        stage2.load("latest")
+    missing = r"^tmp/stage2/latest does not exist: .*`stage2-launch run` makes one"
+    for named in ("latest", "tmp/stage2/latest"):
+        with pytest.raises(stage2.RunError, match=missing):
+            stage2.load(named)
+    with pytest.raises(stage2.RunError, match=r"^\. has no metrics\.json: name the folder"):
+        stage2.load(".")
     folder = tmp_path / "tmp/stage2/latest"
     folder.mkdir(parents=True)
     (folder / "metrics.json").write_bytes(GOLDEN.read_bytes())

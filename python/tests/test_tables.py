@@ -127,7 +127,7 @@ def test_recommendations_are_those_of_the_report(path: Path) -> None:
             assert row["saves_ns"] is None and row["faster"] is None
         elif saves:
             assert row["saves_ns"] / 1e6 == pytest.approx(float(saves[1]), abs=0.011)
-            assert row["mean_ns"] / 1e6 == pytest.approx(float(saves[3]), abs=0.01)
+            assert row["window_mean_ns"] / 1e6 == pytest.approx(float(saves[3]), abs=0.01)
             assert row["per"] == saves[4]
             if saves[2]:
                 assert row["saves_error_ns"] / 1e6 == pytest.approx(float(saves[2]), abs=0.01)
@@ -287,15 +287,20 @@ def test_a_part_of_a_table_is_a_table() -> None:
         assert isinstance(part, stage2.Table)
         assert list(part) == list(kernels)[:3]
         assert (part.name, part.columns) == ("kernels", kernels.columns)
-    assert len(kernels.head()) == 5 and len(kernels.head(-1)) == 0
+    assert len(kernels.head()) == 5
+    # As in pandas and polars.
+    assert kernels.head(-1) == list(kernels)[:-1]
+    assert kernels.shape == (386, len(kernels.columns)) and kernels.head(0).shape[0] == 0
+    copied = kernels.copy()
+    assert isinstance(copied, stage2.Table) and copied == kernels
     assert kernels[-1] == list(kernels)[-1]
     assert kernels["class"] == [row["class"] for row in kernels]
     assert "3 rows" in repr(kernels.head(3))
     if importlib.util.find_spec("pandas"):
         assert kernels.head(2).to_pandas().shape == (2, len(kernels.columns))
-    with pytest.raises(KeyError, match=r"no column 'grid'; did you mean launch\.grid"):
+    with pytest.raises(KeyError, match=r"no column 'grid'; did you mean 'launch\.grid'"):
         kernels["grid"]
-    with pytest.raises(KeyError, match="no column 'qqq'; `columns` names all"):
+    with pytest.raises(KeyError, match="no column 'qqq'; `columns` has all names"):
         kernels["qqq"]
     with pytest.raises(IndexError):
         kernels[99_999]
@@ -309,11 +314,179 @@ def test_each_column_has_a_description() -> None:
             assert text, (name, column)
 
 
-def test_numbers_are_aligned_on_the_right() -> None:
+def test_a_heading_or_a_value_leads_to_its_column() -> None:
+    stages = sample("vllm_sorting").stages
+    said: dict[str, str] = {
+        "p50": "did you mean 'p50_ns'?",
+        "decode": "it is a value of 'stage'; select rows with `row(stage='decode')`",
+        "tokens": "did you mean 'tokens_per_s' or 'tokens_counted' or 'tokens_per_step'?",
+    }
+    for wrong, what in said.items():
+        with pytest.raises(KeyError) as caught:
+            stages[wrong]
+        assert what in caught.value.args[0]
+    wrong_keys: list[Any] = [1.5, ["stage", "p50_ns"], None, (0, 1)]
+    for key in wrong_keys:
+        with pytest.raises(TypeError, match="a slice or the name of a column, not "):
+            stages[key]
+    wrong_number: Any = "a"
+    with pytest.raises(TypeError, match="n must be an integer, not 'a'"):
+        stages.head(wrong_number)
+
+
+def test_rows_are_selected_by_their_values() -> None:
+    run = sample("vllm_sorting")
+    assert run.stages.row(stage="decode") is run.stages[0]
+    of_decode = run.kernels.where(stage="decode", **{"launch.grid": (132, 1, 1)})
+    assert isinstance(of_decode, stage2.Table) and of_decode.columns == run.kernels.columns
+    assert list(of_decode) == [
+        row for row in run.kernels if row["stage"] == "decode" and row["launch.grid"] == (132, 1, 1)
+    ]
+    assert of_decode and run.kernels.where(stage="x").shape == (0, len(run.kernels.columns))
+    with pytest.raises(ValueError, match="84 rows of 'kernels' have stage='decode'; `where`"):
+        run.kernels.row(stage="decode")
+    with pytest.raises(ValueError, match="no row of 'stages' has stage='decod'; did you mean 'dec"):
+        run.stages.row(stage="decod")
+    with pytest.raises(ValueError, match="there are 'decode', 'mixed', 'prefill' and 1 more"):
+        run.stages.row(stage="zzz")
+    with pytest.raises(ValueError, match="of 'operators' has op_name='x': no operator ranges"):
+        run.operators.row(op_name="x")
+    with pytest.raises(KeyError, match="did you mean 'stage'"):
+        run.stages.row(stag="decode")
+    with pytest.raises(TypeError, match="row needs the value of a column: stage="):
+        run.stages.row()
+    # A list is a shape as well.
+    assert run.kernels.where(stage="decode", **{"launch.grid": [132, 1, 1]}) == of_decode
+    with pytest.raises(ValueError, match=r"no row of 'kernels' has launch\.grid=\[1\]"):
+        run.kernels.row(**{"launch.grid": [1]})
+
+
+def test_tables_of_the_same_name_can_be_joined() -> None:
+    one, other = sample("vllm_sorting").stages, sample("vllm_server").stages
+    both = one + other
+    assert isinstance(both, stage2.Table)
+    assert list(both) == [*one, *other] and both.columns == one.columns
+    assert len(one) == 4
+    whole = EMPTY.operators + sample("runner").operators
+    assert (whole.absent is None) == bool(whole)
+    further: Any
+    for further in ([{}], sample("vllm_sorting").kernels, None):
+        with pytest.raises(TypeError, match="rows of a table of the same name, not by"):
+            one + further
+
+
+def test_causes_are_named_as_in_the_report() -> None:
+    """No row gives a line the time of its whole function."""
+    several = 0
+    for path in SAMPLES:
+        run = stage2.load(path)
+        shown = [
+            re.sub(r"\\(.)", r"\1", row["What the host did"])
+            for rows in tables(section(run, "What the GPU waits for"))
+            if "Of the idle time (%)" in rows[0]
+            for row in rows
+            if not row["What the host did"].startswith("\N{EN DASH} of which line")
+        ]
+        # The table has the file without its folders, and what was called in a column.
+        places = [re.sub(r"\((?:[^()]*/)?([^/()]*)\)( in .*)?$", r"(\1)", text) for text in shown]
+        # The report leaves out calls that took next to no time.
+        causes = iter(run.host_causes["cause"])
+        assert all(place in causes for place in places), path
+        assert bool(places) == bool(run.host_causes)
+        for row in run.host_causes:
+            lines = row["lines"] or ()
+            if len(lines) > 1:
+                several += 1
+                assert f"and {len(lines) - 1} more line" in row["cause"]
+                assert row["frame.line"] == lines[0]["line"]
+                assert row["percent"] == pytest.approx(sum(line["percent"] for line in lines))
+    assert several > 20
+
+
+def test_a_gain_is_of_a_window_and_not_of_a_step() -> None:
+    run = sample("vllm_sorting")
+    mixed = run.stages.row(stage="mixed")
+    advice = run.recommendations.row(stage="mixed")
+    # Its GPU work ends after the next step has begun.
+    assert advice["window_mean_ns"] > mixed["max_ns"] > mixed["mean_ns"]
+    assert "mean_ns" not in advice
+    assert "GPU window" in run.recommendations.descriptions["window_mean_ns"]
+
+
+def test_energy_that_is_not_known_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    energy = sample("vllm_sorting").energy
+    assert energy.row(stage="decode")["energy_absent"] == "energy_uncertain"
+    assert "energy_j" in str(energy).splitlines()[0]
+    known = {"energy": [{"stage": "a", "energy_j": {"known": 3.5}}]}
+    assert Run(Path("x"), known).energy["energy_absent"] == [None]
+
+
+@pytest.mark.parametrize("width", [40, 80, 132])
+def test_a_table_fits_the_terminal(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    for path in SAMPLES:
+        run = stage2.load(path)
+        for name in run.tables:
+            table = run.table(name)
+            lines = str(table).splitlines()
+            assert max(map(len, lines)) <= width, (path, name)
+            if not table:
+                continue
+            end = next(at for at, line in enumerate(lines) if line.startswith(f"{name}: "))
+            size, _, left_out = " ".join(lines[end:]).partition("not shown: ")
+            shown = int(re.findall(r"(\d+) of \d+ columns", " ".join(size.split()))[0])
+            assert shown >= (1 if width == 40 else 2), (path, name)
+            if not left_out and width == 40:
+                continue
+            listed, _, more = left_out.partition(" and ")
+            named = listed.split(", ") if listed else []
+            assert set(named) <= set(table.columns)
+            others = len(named) + int(more.split(" ")[0] if more else 0)
+            assert shown + others == len(table.columns), (path, name)
+
+
+def test_a_wider_terminal_shows_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    stages = sample("vllm_sorting").stages
+    heads = []
+    for width in ("60", "80", "200"):
+        monkeypatch.setenv("COLUMNS", width)
+        heads.append(str(stages).splitlines()[0].split())
+    assert heads[0] == heads[1][: len(heads[0])] and heads[1] == heads[2][: len(heads[1])]
+    assert len(heads[0]) < len(heads[1]) < len(heads[2])
+    monkeypatch.setenv("COLUMNS", "80")
+    kernels = sample("vllm_sorting").kernels
+    assert len(str(kernels).splitlines()) == 23 and "20 of 386 rows" in str(kernels)
+
+
+def test_a_place_that_is_the_same_in_all_rows_is_not_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    one, two = (sample(name).kernels for name in ("vllm_sorting", "vllm_two_gpus"))
+    for shown in (str(one), one._repr_html_()):
+        assert "H100" not in shown and "launch.grid" in shown
+    for shown in (str(two), two._repr_html_()):
+        assert "1 NVIDIA H100" in shown
+    # It identifies the rows of this table.
+    assert "0 NVIDIA H100" in str(sample("vllm_sorting").devices)
+
+
+def test_sentences_wrap_and_are_whole_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    advice = sample("vllm_sorting").recommendations
+    first = advice[0]["text"]
+    assert first.endswith("another process.") and first in advice._repr_html_()
+    assert "or move it to another process." in str(advice)
+    cells = re.findall("<td style='([^']*)'", sample("vllm_sorting").kernels._repr_html_())
+    assert cells and all("white-space:nowrap" in style for style in cells)
+
+
+def test_numbers_are_aligned_on_the_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
     stages = sample("vllm_sorting").stages
     head, first, second, *_ = repr(stages).splitlines()
     end = head.index("steps") + len("steps")
     assert first[:end].endswith(" 744") and second[:end].endswith("  11")
     html = stages._repr_html_()
-    assert "<td style='text-align:right;padding:2px 8px'>744</td>" in html
-    assert "<td style='text-align:left;padding:2px 8px'>decode</td>" in html
+    assert re.search("<td style='text-align:right;[^']*'>744</td>", html)
+    assert re.search("<td style='text-align:left;[^']*'>decode</td>", html)

@@ -140,8 +140,7 @@ pub struct HostCause {
     /// The lines of the function, the one with the most time first; empty: there is only one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lines: Vec<HostLine>,
-    /// What that called in a library, which did the work, or the function of CUDA that it was in; null: it did it
-    /// itself, or it is not known.
+    /// The function of a library or of CUDA that it was in; null: none, or it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub called: Option<String>,
     /// The thread that was waited for, or that ran without a stack.

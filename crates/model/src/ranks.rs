@@ -30,7 +30,7 @@ pub struct ProcessRow {
     pub devices: Vec<String>,
     /// UUIDs of these.
     pub device_uuids: Vec<String>,
-    /// GPUs that it may see, as `CUDA_VISIBLE_DEVICES` says.
+    /// GPUs that it may use, from `CUDA_VISIBLE_DEVICES`.
     pub visible_devices: Option<String>,
     /// Kernels.
     pub kernels: u64,

@@ -165,7 +165,7 @@ pub struct DeviceRow {
     /// Time in which any GPU work ran (union within a process, summed over processes), ns; null:
     /// the source of the rows does not say, or only a part of the work was recorded.
     pub gpu_busy_ns: Option<u64>,
-    /// From the first start to the last end of GPU work of any process (union), ns; null as above.
+    /// From the first start to the last end of GPU work of any process (union), ns; null where the busy time is null.
     pub gpu_span_ns: Option<u64>,
     /// Busy time in percent of the span; null where processes shared the GPU.
     pub gpu_busy_percent: Option<f64>,
@@ -191,7 +191,7 @@ pub struct StageRow {
     pub role: Role,
     /// Times that it was opened.
     pub instances: Option<u64>,
-    /// Instances whose GPU work was recorded; null: that of all.
+    /// Instances whose GPU work was recorded; null: all of them.
     pub recorded_instances: Option<u64>,
     /// Instances that were never closed; they have no host time.
     pub unclosed: Option<u64>,
@@ -199,13 +199,13 @@ pub struct StageRow {
     pub host_total_ns: Option<u64>,
     /// Host time of the first instance (cold), ns; of the first process where there are several.
     pub host_first_ns: Option<u64>,
-    /// Closed instances without the first of each process: those of the next three.
+    /// Closed instances without the first of each process: the warm ones.
     pub host_warm_instances: Option<u64>,
-    /// Their mean host time, ns.
+    /// Mean host time of the warm instances, ns.
     pub host_warm_mean_ns: Option<u64>,
-    /// Sample standard deviation of their host time, ns.
+    /// Sample standard deviation of the host time of the warm instances, ns.
     pub host_warm_std_ns: Option<u64>,
-    /// Their median host time, ns; of more than 32,768 as close as percentiles.
+    /// Median host time of the warm instances, ns; of more than 32,768, as exact as a percentile.
     pub host_warm_median_ns: Option<u64>,
     /// Union of the windows of the (recorded) instances, summed over processes, ns.
     pub gpu_window_ns: Option<u64>,
@@ -217,7 +217,7 @@ pub struct StageRow {
     pub gpu_idle_ns: Option<u64>,
     /// Idle time in gaps as short as between back-to-back launches (50 us), ns; null: not analysed.
     pub gpu_short_gaps_ns: Option<u64>,
-    /// Busy time in percent of the window; null as the idle time.
+    /// Busy time in percent of the window; null where the idle time is null.
     pub gpu_busy_percent: Option<f64>,
     /// What the busy time went into; null: not known.
     #[serde(default)]
@@ -315,7 +315,7 @@ pub struct PathRow {
     pub joined_names: Option<u64>,
     /// Times that it was opened.
     pub instances: Option<u64>,
-    /// Instances whose GPU work was recorded; null: that of all.
+    /// Instances whose GPU work was recorded; null: all of them.
     pub recorded_instances: Option<u64>,
     /// Instances that were never closed.
     pub unclosed: Option<u64>,
@@ -581,7 +581,7 @@ pub struct WarmRow {
     pub instances: u64,
     /// Union of their windows, summed over processes, ns.
     pub gpu_window_ns: u64,
-    /// Time in which any GPU work of theirs ran (union within a process, summed), ns.
+    /// Time in which any of their GPU work ran (union within a process, summed), ns.
     pub gpu_busy_ns: u64,
     /// Idle time in short gaps, ns, as that of the stage.
     #[serde(default)]
@@ -688,7 +688,7 @@ impl OperatorCoverage {
 pub struct StageEnergy {
     /// [`crate::StageRow::stage`].
     pub stage: String,
-    /// Energy of its GPUs, J: all that they took in its windows, whoever had them work.
+    /// Energy of its GPUs in its windows, J, whichever process used them.
     pub energy_j: Figure,
     /// How far the energy may be off, J; null: there is none.
     pub uncertainty_j: Option<f64>,
@@ -730,15 +730,15 @@ pub struct DeviceEnergy {
 pub struct ClockUse {
     /// Readings within the windows.
     pub reads: u64,
-    /// Readings among them that tell the clock of the multiprocessors while the GPU is not idle.
+    /// Readings of them that have the clock of the multiprocessors while the GPU is not idle.
     pub clock_reads: u64,
-    /// Clock of the multiprocessors, MHz; null: no reading tells.
+    /// Clock of the multiprocessors, MHz; null: not in any reading.
     pub sm_clock_mhz: Option<ReadSpan>,
-    /// Clock of the memory, MHz; null: no reading tells.
+    /// Clock of the memory, MHz; null: not in any reading.
     pub memory_clock_mhz: Option<ReadSpan>,
-    /// Highest temperature, degrees Celsius; null: no reading tells.
+    /// Highest temperature, degrees Celsius; null: not in any reading.
     pub temperature_max_c: Option<u32>,
-    /// What held the clocks down, idleness left out; null: no reading tells.
+    /// What held the clocks down, idleness left out; null: not in any reading.
     pub limits: Option<Vec<ClockLimit>>,
 }
 

@@ -20,7 +20,7 @@ pub struct Takeaway {
     /// it is about, if the rule can say several things of a stage.
     #[serde(default)]
     pub id: String,
-    /// The rule that says it.
+    /// The rule that it follows from.
     pub rule: Rule,
     /// `warning`: something can be done about it, or the report has to be read with care; `note`: neither.
     #[serde(default)]
@@ -30,7 +30,7 @@ pub struct Takeaway {
     /// What of the stage it is about: a kernel, or what the host does; null: the stage as a whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
-    /// What it says, with the numbers.
+    /// The statement, with its numbers.
     pub text: String,
     /// The numbers that it rests on, those that decide first.
     #[serde(default)]

@@ -1,0 +1,271 @@
+"""How tables and lines are shown: as text that fits the terminal, and as HTML."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from html import escape
+from typing import TYPE_CHECKING, Any, Iterable, Iterator
+
+if TYPE_CHECKING:
+    from ._tables import Table
+
+_SHOWN_ROWS = 20
+_SHOWN_COLUMNS = 12
+_SHOWN_TEXT = 60
+_LEAST_TEXT = 12
+"""A text that is cut to less than this cannot be recognised."""
+_LEAST_WIDTH = 40
+_PROSE_CHARS = 300
+_PROSE_LINES = 4
+_SPACE = "  "
+_NUMBERS = ("pid", "_id", "line", "_index", "rank")
+"""The ends of the names of numbers that are not amounts."""
+_PLACES = ("device", "path", "file")
+"""Columns that are shown only if they distinguish rows, unless they come first."""
+_PROSE = ("text", "why", "what", "remedy", "recommendation", "cause")
+"""Columns of sentences, which wrap."""
+_EVEN_IF_UNKNOWN = ("energy_j", "mean_power_w")
+"""Columns that are shown even if they are None in all rows, because they are what is looked for."""
+
+FIRST: dict[str, str] = {
+    "kernels": "stage class calls total_ns mean_ns short launch.grid launch.block p99_ns "
+    "kernel_sum_percent device path counters.roofline.bound",
+    "stage_kernels": "stage calls total_ns mean_ns short stage_kernel_sum_percent cold_calls "
+    "cold_total_ns",
+    "copies": "stage direction calls bytes total_ns mean_ns path device",
+    "fills": "stage calls bytes total_ns mean_ns path device",
+    "stages": "stage per p50_ns p99_ns max_ns mean_ns tokens_per_s steps floor_ns mean_over_floor "
+    "idle_percent instances host_first_ns gpu_window_ns gpu_busy_ns gpu_idle_ns kernels "
+    "kernel_sum_ns recorded_instances",
+    "recommendations": "stage faster saves_ns per text why saves_error_ns window_mean_ns "
+    "tokens_per_s_factor concerns_percent",
+    "operators": "op_name calls nested_calls gpu_inclusive_ns gpu_exclusive_ns host_total_ns "
+    "host_self_ns host_mean_ns kernels_inclusive",
+    "ranks": "stage who warm_idle.instances warm_idle.ns warm_waiting_ns warm_transfer_ns "
+    "host_warm_median_ns instances gpu_busy_ns gpu_idle_ns waiting_ns transfer_ns",
+    "late_ranks": "stage who delays.steps.late delays.steps.of delays.steps.median_ns "
+    "delays.steps.max_ns collectives late_collectives late_total_ns",
+    "steps": "stage first steps min_ns mean_ns max_ns path file",
+    "timelines": "stage kind name start_ns length_ns class depth lane step file",
+    "collectives": "stage operation members calls time_ns transfer_ns waiting_ns bytes_total "
+    "bus_gb_per_s",
+    "host_causes": "stage percent error_percent cause kind samples launch_gaps_percent "
+    "beside_work_percent",
+    "energy": "stage energy_j mean_power_w energy_absent joules_per_token uncertainty_j "
+    "clocks.sm_clock_mhz.mean clocks.temperature_max_c clocks.sm_clock_mhz.min clocks.reads",
+    "utilisation": "stage role mfu_wall mfu_busy mbu_wall mbu_busy tokens_per_s gpu_us_per_token "
+    "kernels_per_token basis",
+    "requests": "number first_token_ns queue_ns token_ns gpu_ns prompt_tokens output_tokens "
+    "cached_tokens preemptions file",
+    "engine_steps": "stage steps p50_ns p99_ns max_ns tokens_per_s decode_requests_mean "
+    "decode_context_mean prefill_requests_mean prefill_tokens_mean timed_steps timed_ns",
+    "paths": "path instances host_total_ns host_warm_median_ns kernels_inclusive "
+    "kernel_sum_inclusive_ns kernels_exclusive kernel_sum_exclusive_ns host_first_ns",
+    "processes": "file pid rank host devices kernels",
+    "devices": "device gpu_busy_percent gpu_busy_ns gpu_span_ns kernels multiprocessors "
+    "memory_bytes compute_capability host",
+    "graph_launches": "stage path calls total_ns mean_ns graph_id device",
+    "takeaways": "stage severity text recommendation rule id",
+    "coverage": "file pid ending counts.kernels counts.attributed counts.outside_ranges "
+    "counts.unattributed counts.dropped_by_cupti counts.range_events_lost end_reason gpu_off",
+    "findings": "severity what why remedy subject id",
+    "metrics": "stage metric unit before after change_percent word change",
+    "work": "stage per before.ns after.ns change_ns verdict before.name after.name kind class",
+}
+"""The most important columns of a table, which come first and are shown."""
+
+
+def text_of(table: Table) -> str:
+    """Return the first rows, and the most important columns that fit into the terminal."""
+    rows = table[:_SHOWN_ROWS]
+    if not rows:
+        return _filled(_size(table, []))
+    names: list[str] = []
+    columns: list[list[list[str]]] = []
+    room = _terminal_width()
+    for name in _chosen(rows):
+        head = _heading(name)
+        texts = [_text(name, row[name], _limit(name)) for row in rows]
+        wide = max(len(head), min(max(map(len, texts)), _SHOWN_TEXT))
+        is_text = _is_text(rows, name)
+        if wide > room:
+            least = max(len(head), _LEAST_TEXT)
+            if names and not (is_text and room >= least):
+                break
+            wide = max(room, least)
+        cells = [_in_cell(name, text, wide) for text in texts]
+        columns.append([[_aligned(line, wide, is_text) for line in cell] for cell in cells])
+        columns[-1].insert(0, [_aligned(head[:wide], wide, is_text)])
+        names.append(name)
+        room -= wide + len(_SPACE)
+    lines = [line for cells in zip(*columns) for line in _side_by_side(cells)]
+    return "\n".join([*lines, _filled(_size(table, names)), *_left_out(rows, names)])
+
+
+def _limit(name: str) -> int:
+    return _PROSE_CHARS if name in _PROSE else _SHOWN_TEXT
+
+
+def _in_cell(name: str, text: str, wide: int) -> list[str]:
+    """Return the lines of a cell: several only of whole sentences."""
+    if name not in _PROSE:
+        return [_cut(text, wide)]
+    lines = textwrap.wrap(text, wide, max_lines=_PROSE_LINES, placeholder=" ...")
+    return lines or [""]
+
+
+def _aligned(text: str, wide: int, is_text: bool) -> str:
+    return text.ljust(wide) if is_text else text.rjust(wide)
+
+
+def _side_by_side(cells: Iterable[list[str]]) -> Iterator[str]:
+    """Give the lines of a row whose cells may have several."""
+    cells = list(cells)
+    for at in range(max(map(len, cells))):
+        texts = [cell[at] if at < len(cell) else " " * len(cell[0]) for cell in cells]
+        yield _SPACE.join(texts).rstrip()
+
+
+def html_of(table: Table) -> str:
+    """Return the first rows and the most important columns as HTML."""
+    rows = table[:_SHOWN_ROWS]
+    names = _chosen(rows)[:_SHOWN_COLUMNS]
+    if not names:
+        return f"<p>{escape(_size(table, names))}</p>"
+    columns = []
+    for name in names:
+        side = "left" if _is_text(rows, name) else "right"
+        wraps = "min-width:24em;white-space:normal" if name in _PROSE else "white-space:nowrap"
+        style = f" style='text-align:{side};padding:2px 8px;{wraps}'"
+        cells = [f"<td{style}>{escape(_text(name, row[name], _limit(name)))}</td>" for row in rows]
+        columns.append([f"<th{style}>{escape(_heading(name))}</th>", *cells])
+    head, *body = (f"<tr>{''.join(line)}</tr>" for line in zip(*columns))
+    return (
+        f"<table><thead>{head}</thead><tbody>{''.join(body)}</tbody></table>"
+        f"<p>{escape(_size(table, names))}</p>"
+    )
+
+
+def _chosen(rows: Table) -> list[str]:
+    """Return the names of the columns to show, the most important first."""
+    first = [name for name in FIRST.get(rows.name, "").split() if name in rows.columns]
+    known = [
+        name
+        for name in first
+        if name in _EVEN_IF_UNKNOWN or any(row[name] is not None for row in rows)
+    ]
+    if not known:
+        return [name for name in rows.columns if any(_is_plain(row[name]) for row in rows)]
+    others = {name for name in _PLACES if name in known[1:]}
+    same = {name for name in others if all(row[name] == rows[0][name] for row in rows)}
+    return [name for name in known if name not in same]
+
+
+def _size(table: Table, names: list[str]) -> str:
+    """Return the number of rows and columns, or the reason why there are none."""
+    number = len(table)
+    if not number:
+        return f"{table.name}: no rows" + (f": {table.absent}" if table.absent else "")
+    shown = f"{_SHOWN_ROWS} of " if number > _SHOWN_ROWS else ""
+    rows = f"{shown}{number:,} row{'' if number == 1 else 's'}"
+    note = "; headings omit `_ns`" if any(map(_is_time, names)) else ""
+    return f"{table.name}: {rows}, {len(names)} of {len(table.columns)} columns{note}"
+
+
+def _left_out(rows: Table, names: list[str]) -> list[str]:
+    """Name the columns that are not shown, as many as fit into a line."""
+    known = dict.fromkeys([*_chosen(rows), *rows.columns])
+    others = [visible(name) for name in known if name not in names]
+    line, end = "", ""
+    for at, name in enumerate(others):
+        longer = f"{line}, {name}" if line else f"not shown: {name}"
+        left = len(others) - at - 1
+        more = f" and {left} more" if left else ""
+        if len(longer) + len(f" and {len(others)} more") > _terminal_width():
+            break
+        line, end = longer, more
+    return [line + end] if line else []
+
+
+def _is_text(rows: Table, name: str) -> bool:
+    return any(isinstance(row[name], (str, tuple)) for row in rows)
+
+
+def _is_plain(value: Any) -> bool:
+    return value is not None and not (
+        isinstance(value, tuple) and value and isinstance(value[0], (dict, tuple))
+    )
+
+
+def _is_time(column: str) -> bool:
+    return column.endswith(("_ns", ".ns"))
+
+
+def _heading(column: str) -> str:
+    text = visible(column)
+    return text[:-3] if _is_time(text) else text
+
+
+def _text(column: str, value: Any, limit: int = _SHOWN_TEXT) -> str:
+    if value is None:
+        return "-"
+    if _is_time(column) and isinstance(value, (int, float)):
+        return _time(value)
+    if isinstance(value, float):
+        return f"{value:,.2f}" if value == 0 or 1 <= abs(value) < 1e6 else f"{value:.3g}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value) if column.endswith(_NUMBERS) else f"{value:,}"
+    return _cut(visible(value), limit)
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def _time(ns: float) -> str:
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+        if abs(ns) >= size:
+            return f"{ns / size:,.2f} {unit}"
+    return f"{ns:,.0f} ns"
+
+
+def _terminal_width() -> int:
+    """Return the width of the terminal (COLUMNS), or 80 where it is unknown."""
+    return max(shutil.get_terminal_size().columns, _LEAST_WIDTH)
+
+
+def wrapped(lines: Iterable[tuple[str, str]]) -> str:
+    """Return labelled texts, wrapped at the width of the terminal."""
+    lines = list(lines)
+    column = max((len(label) for label, _ in lines), default=0) + 2
+    return "\n".join(
+        _filled(text, f"{label}:".ljust(column), " " * column) for label, text in lines
+    )
+
+
+def _filled(text: str, first: str = "", others: str = "  ") -> str:
+    return textwrap.fill(
+        text,
+        _terminal_width(),
+        initial_indent=first,
+        subsequent_indent=others,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def lines_html(lines: Iterable[tuple[str, str]]) -> str:
+    """Return labelled texts as a table for a notebook."""
+    rows = "".join(
+        f"<tr><th style='text-align:left'>{escape(label)}</th>"
+        f"<td style='text-align:left'>{escape(text)}</td></tr>"
+        for label, text in lines
+    )
+    return f"<table>{rows}</table>"
+
+
+def visible(value: object) -> str:
+    """Return a text in one line, without characters that could control a terminal."""
+    words = " ".join(str(value).split())
+    return "".join(char if char.isprintable() else "\ufffd" for char in words)
