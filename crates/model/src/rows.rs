@@ -326,6 +326,12 @@ pub struct PathRow {
     pub host_total_ns: Option<u64>,
     /// Host time of the first instance (cold), ns.
     pub host_first_ns: Option<u64>,
+    /// First instances that were closed: one of each process.
+    #[serde(skip)]
+    pub firsts: u64,
+    /// Their host time, ns.
+    #[serde(skip)]
+    pub firsts_host_ns: u64,
     /// Median host time of the other instances, ns; as close as that of a stage. Of the step of a stage:
     /// that of the steps, without any of the first, cold instance of the stage.
     pub host_warm_median_ns: Option<u64>,
@@ -599,13 +605,13 @@ pub struct WarmRow {
 pub struct Operators {
     /// Where the numbers come from, in a sentence.
     pub source: String,
-    /// Operators, longest host time first: of all ranges but those that warm up.
+    /// Operators, longest warm host time first: of all ranges but those that warm up.
     pub rows: Vec<OperatorRow>,
-    /// Operators in warm-up ranges, longest host time first.
+    /// Operators in warm-up ranges, longest warm host time first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warm_up: Vec<OperatorRow>,
     /// Operators of each stage, stages in the order of the report, those that warm up last; each
-    /// longest host time first.
+    /// longest warm host time first.
     pub stages: Vec<StageOperatorRow>,
     /// How much of the GPU time lies in operators; null where that is not known.
     pub coverage: Option<OperatorCoverage>,
@@ -650,6 +656,26 @@ pub struct OperatorRow {
     pub unclosed_calls: u64,
     /// Mean host time of `calls` that returned, ns, rounded.
     pub host_mean_ns: Option<u64>,
+    /// Of `calls`, the first, cold one in each range path and process: it loads modules and fills caches.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cold_calls: u64,
+    /// Host time of these, ns.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cold_host_ns: u64,
+}
+
+impl OperatorRow {
+    /// Host time without the cold calls, ns; none: there are no others.
+    pub fn host_warm_ns(&self) -> Option<u64> {
+        let warm = self.calls.saturating_sub(self.unclosed_calls) > self.cold_calls;
+        self.host_total_ns.filter(|_| warm).map(|ns| ns.saturating_sub(self.cold_host_ns))
+    }
+
+    /// Mean host time of the calls that returned and are not cold, ns, rounded.
+    pub fn host_warm_mean_ns(&self) -> Option<u64> {
+        let warm = self.calls.saturating_sub(self.unclosed_calls).saturating_sub(self.cold_calls);
+        mean(self.host_warm_ns()?, warm)
+    }
 }
 
 /// An operator in a stage.

@@ -15,8 +15,6 @@ use stage2_report::roofline::takeaways;
 use stage2_report::roofline::takeaways::Recommended;
 
 const NO_TAKEAWAYS: &str = "nothing was computed from the numbers";
-/// Why there is no recommendation.
-pub(crate) const NO_ADVICE: &str = "no takeaway suggests a change";
 /// What adding up gains would get wrong.
 const OVERLAP: &str =
     "Each gain is that of its recommendation alone. Gains can overlap, so their sum is too large.";
@@ -89,8 +87,18 @@ pub(crate) fn recommendations(report: &Report) -> String {
         });
     let gains = rows.iter().filter_map(|(_, advice)| gain(report, advice, FirstStep::gain));
     match gains.filter(|gain| matches!(gain, Gain::Known(_))).count() {
-        0 | 1 => table.or_none(NO_ADVICE, ""),
+        0 | 1 => table.or_none(&no_advice(report), ""),
         _ => table.with_note(OVERLAP),
+    }
+}
+
+/// Why there is no recommendation: the reason of the answer, if it has one.
+pub(crate) fn no_advice(report: &Report) -> String {
+    let mut lines = report.answer.lines.iter();
+    let first = lines.find(|line| line.label == "first").map(|line| line.text.as_str());
+    match first.and_then(|text| text.strip_prefix("no recommendation follows ")) {
+        Some(why) => format!("no recommendation follows {why}"),
+        None => "no takeaway suggests a change".to_owned(),
     }
 }
 
@@ -98,7 +106,7 @@ pub(crate) fn recommendations(report: &Report) -> String {
 pub(crate) fn recommendations_in_brief(report: &Report) -> String {
     let all = takeaways::recommendations(&report.insight.takeaways, &report.answer);
     if all.is_empty() {
-        return none(NO_ADVICE, "");
+        return none(&no_advice(report), "");
     }
     let lines = all.iter().take(RECOMMENDATIONS).map(|advice| {
         let gain = gain(report, advice, FirstStep::gain_in_brief);

@@ -153,10 +153,14 @@ pub(super) fn waiting_in_communication(report: &Report) -> Option<String> {
     let stages = model_stages(report).map(|row| (row.stage.as_str(), waiting(&row.stage)));
     let mut stages: Vec<_> = stages.filter(|(_, ns)| *ns > 0).collect();
     stages.order_by_key(|(_, ns)| Reverse(*ns));
-    let parts = stages.iter().map(|(stage, ns)| format!("{} in {}", shown_time(*ns as f64), code(stage)));
+    let parts =
+        stages.iter().map(|(stage, ns)| format!("{} in {}", shown_time(*ns as f64), code(stage)));
     let parts: Vec<String> = parts.collect();
     (!parts.is_empty()).then(|| {
-        format!("The time of communication kernels includes waiting for other ranks: {}.", listed(&parts, parts.len()))
+        format!(
+            "The time of communication kernels includes waiting for other ranks: {}.",
+            listed(&parts, parts.len())
+        )
     })
 }
 
@@ -454,9 +458,19 @@ mod tests {
             !page.contains("`bound` follows") && !page.contains("wait for other ranks"),
             "{page}"
         );
-        report.ranks.collectives =
-            vec![stage2_model::CollectiveRow { waiting_ns: Some(2_000_000), ..Default::default() }];
+        let waited = |stage: &str, warm_ms: Option<u64>| stage2_model::CollectiveRow {
+            stage: stage.into(),
+            waiting_ns: Some(9_000_000),
+            warm_waiting_ns: warm_ms.map(|ms| ms * 1_000_000),
+            ..Default::default()
+        };
+        // Work outside of stages is in no table of theirs.
+        report.ranks.collectives = vec![
+            waited("decode", Some(2)),
+            waited("decode", Some(1)),
+            waited("(outside ranges)", None),
+        ];
         let page = kernels_md(&report, 9);
-        assert!(page.contains("while they wait for other ranks: for 2.00 ms in the"), "{page}");
+        assert!(page.contains("includes waiting for other ranks: 3.00 ms in `decode`."), "{page}");
     }
 }

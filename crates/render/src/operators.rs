@@ -38,7 +38,7 @@ pub(super) fn page(report: &Report, operators: &Operators, top: usize) -> Page {
     }
     let left = operators.rows.len().saturating_sub(top);
     out.push_str(&format!(
-        "Rows: {} of {}, longest host time first{}.\n\n",
+        "Rows: {} of {}, longest warm host time first{}.\n\n",
         count((operators.rows.len() - left) as u64),
         count(operators.rows.len() as u64),
         if left > 0 { "; metrics.json has every row" } else { "" },
@@ -46,7 +46,8 @@ pub(super) fn page(report: &Report, operators: &Operators, top: usize) -> Page {
     let gpu_total_ns = operators.coverage.map(|coverage| coverage.gpu_total_ns);
     let shown: Vec<&OperatorRow> = operators.rows.iter().take(top).collect();
     out.push_str(&paragraph(&format!(
-        "{} The times per step of the lines above have neither.",
+        "{} Only `warm_mean_ms` and the order of the rows leave out the first call of an operator in each range path and \
+         process, which loads modules and fills caches.",
         basis(operators)
     )));
     out.push_str(&table(top, &shown, gpu_total_ns).markdown());
@@ -96,6 +97,7 @@ pub(super) fn table<'r>(
         .right("cuda_time_ms", |row| row.gpu_inclusive_ns.map(ms3))
         .right("calls", |row| row.calls.to_string())
         .right("mean_ms", |row| row.host_mean_ns.map(ms6))
+        .right("warm_mean_ms", |row| row.host_warm_mean_ns().map(ms6))
         .right("self_time_ms", |row| row.host_self_ns.map(ms3))
         .right("cuda_self_time_ms", |row| row.gpu_exclusive_ns.map(ms3))
         .right("gpu_time_%", |row| row.gpu_inclusive_ns.and_then(share))
@@ -163,7 +165,7 @@ mod tests {
     fn a_page_with_operators() {
         compare("operators.md", &page(&report(), 50));
         let cut = page(&report(), 1);
-        assert!(cut.contains("Rows: 1 of 4, longest host time first; metrics.json"), "{cut}");
+        assert!(cut.contains("Rows: 1 of 4, longest warm host time first; metrics.json"), "{cut}");
     }
 
     #[test]

@@ -420,6 +420,8 @@ pub struct PathTimes {
     pub host_total_ns: Option<u64>,
     /// Host time of the first closed instance, ns.
     pub host_first_ns: Option<u64>,
+    /// First closed instances, which are one of each process, and their host time, ns.
+    pub firsts: (u64, u64),
     /// Host time of each closed instance but the first, ns.
     pub host_warm_ns: Series,
     /// Instances whose GPU work was recorded, closed or not; nothing: that of all was.

@@ -516,6 +516,7 @@ fn explained_at(label: &str) -> Option<&'static str> {
         "time" => TIMES_AT,
         "window" | "host" | "outliers" => "stage-1",
         "floor" => MFU_SECTION,
+        "regions" => "regions-under-ncu",
         COVERAGE => "coverage",
         _ => return None,
     })

@@ -16,7 +16,7 @@ use stage2_report::conclusions::Shown;
 use stage2_report::operators::stage1::{MeanStd, Stage1Aggregates};
 use stage2_report::roofline::takeaways::recommendations;
 
-use crate::advice::NO_ADVICE;
+use crate::advice::no_advice;
 use crate::costs::costs_in_brief;
 use crate::facts::{brief_screen, verdict_in_full};
 use crate::kernels::waiting_in_communication;
@@ -427,6 +427,6 @@ fn top_kernel(report: &Report) -> String {
 fn first_advice(report: &Report) -> String {
     sentence(&match recommendations(&report.insight.takeaways, &report.answer).first() {
         Some(first) => format!("To do first: {}", first.text),
-        None => format!("There is no recommendation, because {NO_ADVICE}"),
+        None => crate::table::capitalised(&no_advice(report)),
     })
 }

@@ -64,6 +64,10 @@ pub(super) fn add_times(sum: &mut PathTimes, times: &PathTimes, gpu_recorded: bo
         (a, b) => a.or(b),
     };
     sum.host_first_ns = sum.host_first_ns.or(times.host_first_ns);
+    if let Some(ns) = times.host_first_ns {
+        let (firsts, all_ns) = sum.firsts;
+        sum.firsts = (firsts.saturating_add(1), all_ns.saturating_add(ns));
+    }
     sum.host_warm_ns.merge(&times.host_warm_ns);
     sum.sampled.add(times.sampled);
     sum.side_by_side |= times.side_by_side;
@@ -123,6 +127,8 @@ impl PathTotals {
                 in_closed: None,
                 host_total_ns: times.and_then(|times| times.host_total_ns),
                 host_first_ns: times.and_then(|times| times.host_first_ns),
+                firsts: times.map_or(0, |times| times.firsts.0),
+                firsts_host_ns: times.map_or(0, |times| times.firsts.1),
                 host_warm_median_ns: times.and_then(|times| times.host_warm_ns.median()),
                 kernels_inclusive: inclusive.map(|sum| sum.kernels_inclusive),
                 kernels_exclusive: exclusive.map(|sum| sum.kernels_exclusive),

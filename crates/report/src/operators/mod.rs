@@ -74,6 +74,8 @@ fn add(sum: &mut OperatorRow, range: &Range<'_>) {
     sum.calls = sum.calls.saturating_add(instances);
     sum.unclosed_calls = sum.unclosed_calls.saturating_add(range.row.unclosed.unwrap_or(0));
     sum.host_total_ns = both(sum.host_total_ns, range.row.host_total_ns);
+    sum.cold_calls = sum.cold_calls.saturating_add(range.row.firsts);
+    sum.cold_host_ns = sum.cold_host_ns.saturating_add(range.row.firsts_host_ns);
     sum.gpu_inclusive_ns = both(sum.gpu_inclusive_ns, range.gpu.inclusive_ns);
     sum.kernels_inclusive = both(sum.kernels_inclusive, range.row.kernels_inclusive);
 }
@@ -84,8 +86,10 @@ fn finish(name: &str, sum: OperatorRow) -> OperatorRow {
     OperatorRow { op_name: name.to_owned(), host_mean_ns, ..sum }
 }
 
-fn order(row: &OperatorRow) -> (Reverse<Option<u64>>, Reverse<Option<u64>>, String) {
-    (Reverse(row.host_total_ns), Reverse(row.gpu_inclusive_ns), row.op_name.clone())
+/// By warm time: a cold call loads what later ones find.
+fn order(row: &OperatorRow) -> ([Reverse<Option<u64>>; 3], String) {
+    let times = [row.host_warm_ns(), row.host_total_ns, row.gpu_inclusive_ns];
+    (times.map(Reverse), row.op_name.clone())
 }
 
 #[derive(Default)]
@@ -490,6 +494,29 @@ mod tests {
         assert_eq!((addmm.gpu_inclusive_ns, addmm.gpu_exclusive_ns), (Some(111), Some(111)));
         assert_eq!(found.absent, None);
         assert!(found.source.contains("collector"));
+    }
+
+    #[test]
+    fn first_calls_neither_rank_an_operator_nor_are_in_its_warm_mean() {
+        let mut report = tree(&[
+            ("prefill", None, 1, 9_000, 0),
+            ("aten::empty", Some(0), 3, 5_000, 0),
+            ("aten::linear", Some(0), 3, 600, 0),
+            ("aten::arange", Some(0), 1, 8_000, 0),
+        ]);
+        for (at, ns) in [(1, 4_990), (2, 400), (3, 8_000)] {
+            (report.paths[at].firsts, report.paths[at].firsts_host_ns) = (1, ns);
+        }
+        let found = operators(&report, &OperatorSettings::default());
+        let facts =
+            |row: &OperatorRow| (row.op_name.clone(), row.host_mean_ns, row.host_warm_mean_ns());
+        let facts: Vec<_> = found.rows.iter().map(facts).collect();
+        let expected = [
+            ("aten::linear".to_owned(), Some(200), Some(100)),
+            ("aten::empty".to_owned(), Some(1_667), Some(5)),
+            ("aten::arange".to_owned(), Some(8_000), None),
+        ];
+        assert_eq!(facts, expected);
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! What is known of all stages -> the verdict, and the five lines that follow it in every view of a report; one more
-//! where there are outliers, one where the host was sampled, and one where a rank is late. Each can be read alone.
+//! where ncu measured regions, there are outliers, the host was sampled, or a rank is late. Each can be read alone.
 //! That on the window states what the steps are bound by, and where that is not known, the parts of the window.
 
 mod bound_by;
@@ -19,7 +19,8 @@ use stage2_contract::text::numbers::{
     count, counted, grouped, percent1, shown_rate, shown_time, time_scale,
 };
 use stage2_contract::text::{cut, shorten, shorten_kernel};
-use stage2_model::rule::HOST_MAIN_PERCENT;
+use stage2_model::regions::Totals;
+use stage2_model::rule::{ENOUGH_INSTANCES, HOST_MAIN_PERCENT};
 use stage2_model::{
     Absent, Answer, AnswerLine, BottleneckKind, Figure, FirstStep, LateCause, LateRow, ModelUse,
     Origin, Outlier, Outliers, PathKind, RankStageRow, Report, Role, Rule, StageAnswer, StageRow,
@@ -53,7 +54,7 @@ pub(super) struct AnsweredStage<'r> {
 const MISSING_PERCENT: f64 = 1.0;
 
 /// The lines: verdict, time, window, floor, first, coverage; no verdict where no step is known. Behind the window,
-/// outliers where there are any, the host where it was sampled, and the late rank.
+/// what ncu measured of whole regions, outliers where there are any, the host where it was sampled, and the late rank.
 pub(super) fn lines(
     report: &Report,
     stages: &[AnsweredStage<'_>],
@@ -67,6 +68,7 @@ pub(super) fn lines(
         // Without GPU work, the line on the coverage says all.
         ("time", has_work.then(|| format!("{}{}", lead(report), time(report, stages)))),
         ("window", (has_work && bound_by.is_empty()).then(|| window(report, stages))),
+        ("regions", regions(report, stages)),
         ("outliers", outliers(report, stages)),
         ("host", host(report, stages)),
         ("late rank", late(report, stages)),
@@ -96,6 +98,24 @@ pub(super) fn lines(
         Some(AnswerLine { label: label.to_owned(), text })
     };
     texts.into_iter().filter_map(line).collect()
+}
+
+/// What ncu measured of the stages as whole regions.
+fn regions(report: &Report, stages: &[AnsweredStage<'_>]) -> Option<String> {
+    let all = report.ncu_regions.iter().min_by_key(|table| table.scope)?;
+    let region = |told: &AnsweredStage<'_>| {
+        let region = all.regions.iter().find(|region| region.path == told.row.stage)?;
+        let Totals { duration_ns, flops, sm_percent, memory_percent, .. } = region.inclusive;
+        let ns = duration_ns.filter(|ns| *ns > 0.0)?;
+        let rate = flops.map(|flops| format!("{} TFLOP/s", shown_rate(flops / ns / 1e3)));
+        let peak = |what: &str, percent: f64| format!("{what} {} % of its peak", percent1(percent));
+        let sm = sm_percent.map(|percent| peak("SM", percent));
+        let memory = memory_percent.map(|percent| peak("memory", percent));
+        let known: Vec<String> = [rate, sm, memory].into_iter().flatten().collect();
+        Some(format!("{} {}: {}", told.name(), shown_time(ns), known.join(", ")))
+    };
+    let said = list_stages(stages.iter(), region);
+    (!said.is_empty()).then(|| format!("under ncu, {said}"))
 }
 
 /// That GPU work is missing, before what is said about the time of kernels: no table can tell it from idle time.
@@ -434,11 +454,14 @@ fn floor_of(used: &ModelUse, told: &AnsweredStage<'_>) -> Option<String> {
 
 fn first_text(stages: &[AnsweredStage<'_>], first: Option<&FirstStep>) -> String {
     let Some(first) = first else {
-        let caveat = stages.iter().find_map(|told| Some((told.name(), told.caveat.as_deref()?)));
+        let caveat = stages.iter().find_map(|told| Some((told, told.caveat.as_deref()?)));
         return match caveat {
-            Some((name, caveat)) => {
+            Some((told, caveat)) => {
+                let name = told.name();
                 let why = caveat.strip_suffix(NO_GROUND).unwrap_or(caveat);
-                format!("no recommendation from the times of {name} ({why})")
+                let more = told.row.instances.is_some_and(|all| all < ENOUGH_INSTANCES);
+                let more = if more { "; record more calls of it" } else { "" };
+                format!("no recommendation follows from the times of {name} ({why}){more}")
             }
             None => "no change is known to help".to_owned(),
         };
@@ -499,6 +522,7 @@ fn list_at_least<'t, 'r: 't>(
 mod tests {
     use super::*;
     use crate::answer::tests::stage_answer;
+    use stage2_model::regions::{Region, RegionTable, Scope};
     use stage2_model::{
         Bottleneck, BottleneckKind, BottleneckPart, Coverage, Fact, Removed, Slowdown, StepTimes,
         Verdict, WindowKind, WindowSplit, WorkloadEnd,
@@ -597,6 +621,37 @@ mod tests {
                 "complete: all of it",
             ]
         );
+    }
+
+    #[test]
+    fn what_ncu_measured_of_a_stage_as_one_region_is_a_line() {
+        let decode = row("decode");
+        let totals = Totals {
+            launches: 1,
+            duration_ns: Some(429_000.0),
+            flops: Some(103e9),
+            sm_percent: Some(23.5),
+            ..Totals::default()
+        };
+        let region = |path: &str| Region {
+            path: path.into(),
+            name: path.into(),
+            domain: None,
+            parent: None,
+            depth: 0,
+            inclusive: totals.clone(),
+            exclusive: None,
+        };
+        let regions = vec![region("decode"), region("decode/mlp")];
+        let table = RegionTable { scope: Scope::Aggregate, regions };
+        let measured = Report { ncu_regions: vec![table], ..report() };
+        let said = |report: &Report| {
+            let lines = lines(report, &[stage(&decode)], None);
+            lines.into_iter().find(|line| line.label == "regions").map(|line| line.text)
+        };
+        let expected = "under ncu, decode 0.43 ms: 240.1 TFLOP/s, SM 23.5 % of its peak";
+        assert_eq!(said(&measured).as_deref(), Some(expected));
+        assert_eq!(said(&report()), None);
     }
 
     #[test]
