@@ -97,7 +97,7 @@ pub(super) fn stage_md(stage: &HostStage, more: &str) -> String {
     }
     if stage.causes.is_empty() {
         let why = format!(
-            "{} samples are too few, {HOST_SAMPLES_LEAST} are needed",
+            "{} samples are too few ({HOST_SAMPLES_LEAST} are needed)",
             count(stage.samples)
         );
         return out + &none(&why, more);
@@ -335,7 +335,7 @@ mod tests {
         few.processes[0].off = Some("the interpreter is not known: 3.20".into());
         let markdown = host_md(&Report { host: Some(few), ..Report::default() });
         for words in
-            ["12 samples are too few, 30 are needed", "profiling.collector.host=1000", "3.20"]
+            ["12 samples are too few (30 are needed)", "profiling.collector.host=1000", "3.20"]
         {
             assert!(markdown.contains(words), "{words}: {markdown}");
         }

@@ -67,8 +67,8 @@ pub(super) fn kernels_md(report: &Report, top: usize) -> String {
              were sampled while the workload ran."
         }
         false => {
-            " What bounds a kernel would follow from counters of ncu, or from sampled ones: none of these \
-             kernels has enough of them."
+            " What bounds a kernel is not known, because none of these kernels has enough counters, from ncu or \
+             sampled."
         }
     });
     if rows.iter().any(|row| row.ns_of_step.is_some()) {

@@ -95,8 +95,8 @@ fn late_ranks(report: &Report) -> String {
     };
     out.push_str(&format!(
         "\nTimes of different ranks are comparable within {} us; lateness below that is not reported. \
-         {hosts} A rank arrives at a collective when its communication kernel starts; it is late by the time \
-             that it arrives after the median of the others, in a step by the sum of these.\n\n",
+         {hosts} A rank arrives at a collective when its communication kernel starts. Its delay is how long after the \
+         median of the others it arrives; in a step, the sum of these.\n\n",
         us3(error_ns)
     ));
     out

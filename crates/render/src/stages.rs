@@ -218,7 +218,7 @@ pub(super) fn step_relation(
 ) -> Option<String> {
     let step = answer.step.as_ref().filter(|step| step.unit == StepUnit::OfEngine)?;
     let mut out = format!(
-        "A step of {} lasts {} (p50; mean {}) until the next step begins, over the {} of one process that another one \
+        "A step of {} lasts {} (p50; mean {}) until the next step begins, over the {} of one process that another step \
          followed at once.",
         stage.stage,
         shown_time(step.p50_ns as f64),

@@ -83,9 +83,8 @@ fn work(used: &ModelUse) -> String {
         })
         .right("peak, dense (TFLOP/s)", |_| decimal(used.peak_dense_tflops(), 2));
     format!(
-        "{}FLOPs are of one instance, and of one generation for the model. Time is the joined windows \
-         divided by the instances (the generations): where some run side by side, each of them takes \
-         longer.\n\n",
+        "{}FLOPs are those of one call of a stage, and for the model those of one generation. Time is the time in which \
+         any call (generation) was open, divided by their number: calls that run side by side each take longer.\n\n",
         table.markdown(),
     )
 }

@@ -16,6 +16,7 @@ use stage2_model::{
 
 use crate::html::markdown::{foreign, text};
 use crate::html::timeline::export_command;
+use crate::table::capitalised;
 
 /// Buckets of a picture; the analysis makes fewer.
 const BUCKETS: usize = 2_000;
@@ -109,7 +110,7 @@ pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) 
     let beyond: Vec<String> = beyond.into_iter().flatten().collect();
     let clipped = match beyond.is_empty() {
         true => String::new(),
-        false => format!(" Beyond the picture, which ends at {end}: {}.", beyond.join(" and ")),
+        false => format!(" Not in the picture, which ends at {end}: {}.", beyond.join(" and ")),
     };
     let percentiles = times.map_or("", |_| " Percentiles are of the warm ones.");
     out.push_str(&format!(
@@ -351,8 +352,9 @@ pub(super) fn sampled(report: &Report, stage: &str, id: &str) -> String {
     };
     format!(
         "<h3>Sampled counters over the median {noun}{of_pass}</h3>\n<div class=\"pair\">\n<div>\n{dram}</div>\n\
-         <div>\n{units}</div>\n</div>\n<p class=\"note\">Number {} of <code>{}</code> on {}, {} on the \
-         GPU, as {}. Samples cover {} % of the stage{partial}. {other_pass}timelines.json has the points.</p>\n",
+         <div>\n{units}</div>\n</div>\n<p class=\"note\">{} {} of <code>{}</code> on GPU {}: {} on the \
+         GPU, {}. Samples cover {} % of the stage{partial}. {other_pass}timelines.json has the points.</p>\n",
+        capitalised(noun),
         found.number,
         foreign(&row.stage),
         text(&row.device),

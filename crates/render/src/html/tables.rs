@@ -596,8 +596,8 @@ fn late_and_waiting(report: &Report) -> String {
         )
     };
     let mut notes = String::from(
-        "A rank is late by the time that it arrives at a collective after the median of the others, in a step by the sum of \
-         these. In turn: each rank is the last at some of the collectives, and no delay stands out. Late in, Median and Longest count delays above the noise (median: of steps, else the mean of collectives); \
+        "The delay of a rank at a collective: how long after the median of the others it arrives. Its delay in a step: the sum \
+         of these. In turn: each rank is the last at some of the collectives, and no delay stands out. Late in, Median and Longest count delays above the noise (median: of steps, else the mean of collectives); \
          the total counts every delay above the clock error. Waiting: its time in collectives before the last rank \
          arrived; transfer: the rest of that time. Of a stage in which a rank is late, the darkest cell has the largest value. Ranks that wait for each other have \
          similar host times: report.md has them.",

@@ -285,7 +285,7 @@ fn legend(timeline: &StepTimeline) -> String {
         ("g-launch", "launch gaps", sums.launch_gaps_ns),
         ("g-idle", "other idle", sums.other_idle_ns),
         ("w-other", "work of other steps or stages", sums.other_work_ns),
-        (WAITING, "of communication: waiting for the other rank", waiting_ns),
+        (WAITING, "waiting for the other rank, in communication", waiting_ns),
     ]);
     let entry = |(mark, label, ns): &(&str, &str, u64)| {
         let ms = if sums.whole { format!(" {}", shown_time(*ns as f64)) } else { String::new() };

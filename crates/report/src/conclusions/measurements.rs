@@ -294,7 +294,7 @@ fn late_remedy(late: &LateRow) -> Option<String> {
         }
         // Compared, and nothing was found.
         (None, Some(host)) => format!(
-            "{}, to see what the host of {who} does for longer than others.",
+            "{}, to see what takes the host of {who} longer than the others.",
             host.more_samples().replacen('r', "R", 1)
         ),
         (_, None) => format!("Find out what the host of {who} does before it communicates."),
@@ -579,7 +579,7 @@ mod tests {
             let delays = LateDelays { total_ns: 22_100_000, steps, ..LateDelays::default() };
             LateRow { host: Some(host), delays: Some(delays), ..late(0) }
         };
-        let found = "Look at what the host of rank 3 does for longer in its late steps: sleeping (0.90 ± 0.31 of the \
+        let found = "Look at what takes the host of rank 3 longer in its late steps: sleeping (0.90 ± 0.31 of the \
                      2.21 ms that it is late by).";
         let few = " 10 samples are few: record for longer, or with profiling.collector.host=1000.";
         assert_eq!(said(&sampled(310_000, 10)), format!("{found}{few}"));
