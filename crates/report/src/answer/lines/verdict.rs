@@ -316,7 +316,7 @@ mod tests {
         host.other_ranks = true;
         (host.rows[0].late_ns, host.rows[0].error_ns) = (350_000, 50_000);
         let said = in_short(&compared, &sure);
-        let gain = "for longer than the others: sleeping (saves about 2.00 ± 0.40 ms per step)";
+        let gain = "longer than the others: sleeping (saves about 2.00 ± 0.40 ms per step)";
         assert!(said.ends_with(gain), "{said}");
         job.ranks.late[0].delays.as_mut().expect("late").steps = None;
         let said = action(&job, &waiting);
