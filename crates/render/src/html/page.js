@@ -92,7 +92,12 @@
     const FEWEST_CHARS = 8;
     const FEWEST_OF_RANGE = 4;
     const part = (element) => ["x", "width"].map((name) => parseFloat(element.getAttribute(name)) / 100);
-    const ranges = [...picture.querySelectorAll("svg.range")].map((range) => [range.querySelector("text"), ...part(range)]);
+    const cut = (name, chars) => (name.length > chars ? `${name.slice(0, Math.max(1, chars - 1))}…` : name);
+    const ranges = [...picture.querySelectorAll("svg.range")].map((range) => {
+      const label = range.querySelector("text");
+      range.dataset.name = label.textContent;
+      return [label, range.dataset.name, ...part(range)];
+    });
     const lanes = [...picture.querySelectorAll(".lane")].map((lane) => {
       const bars = [...lane.querySelectorAll("rect[data-n]")].map((rect) => [names[rect.dataset.n]?.[0] ?? "", ...part(rect)]);
       const labels = document.createElementNS(SVG, "g");
@@ -103,12 +108,17 @@
     const labelBars = () => {
       const [width, left] = [picture.clientWidth || 1, scroll.scrollLeft];
       const right = left + scroll.clientWidth;
-      for (const [label, x, wide] of ranges) {
+      for (const [label, name, x, wide] of ranges) {
         const from = Math.max(left, x * width);
         label.setAttribute("x", String(3 + from - x * width));
         // A letter or two say nothing.
         const room = Math.min(right, (x + wide) * width) - from - 3;
-        const fits = room >= CHAR_PX * Math.min(FEWEST_OF_RANGE, label.textContent.length);
+        const fits = room >= CHAR_PX * Math.min(FEWEST_OF_RANGE, name.length);
+        // Capitals are wider.
+        for (let chars = Math.floor(room / CHAR_PX); fits; chars -= 1) {
+          label.textContent = cut(name, chars);
+          if (chars <= 2 || label.getComputedTextLength() <= room) break;
+        }
         label.setAttribute("visibility", fits ? "visible" : "hidden");
       }
       for (const [labels, bars] of lanes) {
@@ -120,7 +130,7 @@
           const label = document.createElementNS(SVG, "text");
           label.setAttribute("x", String(from + 3));
           label.setAttribute("y", String(NAME_Y));
-          label.textContent = name.length > chars ? `${name.slice(0, chars - 1)}…` : name;
+          label.textContent = cut(name, chars);
           shown.push(label);
         }
         labels.replaceChildren(...shown);
@@ -195,7 +205,7 @@
         return;
       }
       const [name, kind] = range
-        ? [range.querySelector("text").textContent, "range on the host"]
+        ? [range.dataset.name, "range on the host"]
         : rect.closest(".gaps")
           ? rect.matches(".w-other")
             ? ["work of another step or stage", "not of this step"]
