@@ -21,6 +21,8 @@ pub struct Counter {
     pub value: f64,
     /// It is a share.
     pub is_percent: bool,
+    /// How much older than the newest data of the process it is, ns.
+    pub age_ns: u64,
 }
 
 #[derive(Debug, Default)]
@@ -28,6 +30,8 @@ struct Set {
     device: u32,
     metrics: Vec<String>,
     last: Vec<Option<f64>>,
+    /// When the last sample ended, by the clock of the GPU.
+    at: u64,
 }
 
 #[derive(Debug, Default)]
@@ -48,7 +52,7 @@ impl Counters {
             return;
         }
         let last = vec![None; metrics.len()];
-        self.sets.insert(set.id, Set { device: set.device, metrics, last });
+        self.sets.insert(set.id, Set { device: set.device, metrics, last, at: 0 });
     }
 
     /// Takes the mean over the samples of a record: a single sample is a millisecond or less.
@@ -58,6 +62,7 @@ impl Counters {
         if width == 0 {
             return;
         }
+        set.at = samples.spans.iter().map(|(_, end)| end.0).fold(set.at, u64::max);
         for (at, (metric, last)) in set.metrics.iter().zip(&mut set.last).enumerate() {
             let percent = is_percent(metric);
             let (mut sum, mut seconds) = (0.0, 0.0);
@@ -77,11 +82,13 @@ impl Counters {
         }
     }
 
-    pub(crate) fn last(&self) -> Vec<Counter> {
+    /// `now`: when the newest data is, by the clock of the GPU, if that is known.
+    pub(crate) fn last(&self, now: Option<u64>) -> Vec<Counter> {
         let all = self.sets.values().flat_map(|set| {
-            set.metrics.iter().zip(&set.last).filter_map(|(metric, last)| {
+            let age_ns = now.map_or(0, |now| now.saturating_sub(set.at));
+            set.metrics.iter().zip(&set.last).filter_map(move |(metric, last)| {
                 let (metric, is_percent) = (metric.clone(), is_percent(metric));
-                Some(Counter { device: set.device, metric, value: (*last)?, is_percent })
+                Some(Counter { device: set.device, metric, value: (*last)?, is_percent, age_ns })
             })
         });
         all.collect()
@@ -105,7 +112,8 @@ mod tests {
         let spans =
             vec![(GpuNs(0), GpuNs(500_000_000)), (GpuNs(500_000_000), GpuNs(1_000_000_000))];
         counters.add(&CounterSamples { set: 1, spans, values: vec![10.0, 20.0, 30.0, f64::NAN] });
-        let last = counters.last();
+        let last = counters.last(Some(5_000_000_000));
+        assert_eq!(last[0].age_ns, 4_000_000_000);
         assert_eq!(
             (last[0].value, last[1].value, last[1].is_percent, last[0].device),
             (40.0, 20.0, true, 3)
@@ -120,6 +128,6 @@ mod tests {
         counters.add(&CounterSamples { set: 9, ..CounterSamples::default() });
         let values = vec![f64::INFINITY];
         counters.add(&CounterSamples { set: 9, spans: vec![(GpuNs(5), GpuNs(1))], values });
-        assert!(counters.last().is_empty());
+        assert!(counters.last(None).is_empty());
     }
 }

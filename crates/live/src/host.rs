@@ -580,7 +580,9 @@ impl Host {
         };
         let mut causes: Vec<(Key, HostCause)> = self.functions(functions).map(cause).collect();
         causes.retain(|(_, cause)| {
-            let is_sure = cause.percent >= cause.error_percent * HOST_ERRORS_LEAST;
+            // Work of other stages is no cause: as in a report, it is taken out of the idle time whatever its error is.
+            let is_sure = cause.percent >= cause.error_percent * HOST_ERRORS_LEAST
+                || cause.kind == HostCauseKind::OtherWork;
             cause.is_finding() && cause.percent > 0.0 && is_sure
         });
         causes.order_by(|a, b| b.1.percent.total_cmp(&a.1.percent).then(a.0.cmp(&b.0)));

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anstream::{AutoStream, ColorChoice};
 pub(crate) use page::ProcessOrder;
-use page::{State, View, is_over, kernels, neighbour, only, page, stages};
+use page::{State, View, goes_on, is_over, kernels, neighbour, only, page, stages};
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, poll, read};
 use ratatui::widgets::Paragraph;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -123,8 +123,7 @@ fn run_screen(watched: &mut LiveSource, state: State, stop: &Stop) -> io::Result
                 last = (view.state.said.clone(), Instant::now());
             }
             let is_late = last.1.elapsed() >= SAID_FOR;
-            let goes =
-                |said: &String| !said.ends_with("...") && (is_late || watched.is_outdated(said));
+            let goes = |said: &String| !goes_on(said) && (is_late || watched.is_outdated(said));
             view.state.said.take_if(|said| goes(said));
             terminal.draw(|frame| {
                 let area = frame.area();
@@ -180,6 +179,10 @@ fn look(watched: &LiveSource, state: State, is_text: bool) -> View {
     };
     if is_over(&view) && !view.look.is_reading {
         view.ended = Some(what_next(watched, !is_text));
+        // A report is of all windows.
+        if !view.look.processes.iter().any(|process| process.window.is_last) {
+            view.reported_tokens = watched.reported_tokens(&reports_of(watched));
+        }
     }
     view
 }
@@ -239,7 +242,8 @@ fn obey(key: KeyEvent, view: &mut View, watched: &mut LiveSource) -> bool {
         state.help &= beyond > 0;
         return true;
     }
-    state.said = None;
+    // What a key began is told until its outcome is.
+    state.said.take_if(|said| !goes_on(said));
     if let Some(switch) = state.asked.take() {
         match key.code {
             KeyCode::Char('y') => watched.switch(switch),

@@ -245,5 +245,5 @@ DIR *opendir(const char *name) {
     assert!(written.starts_with("status 0 same True"), "{written:?}");
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     let Some(tmux) = Tmux::run((80, 24), &top) else { return };
-    tmux.shows(&["the trace files have not been read for", "hangs", "q quit"]);
+    tmux.shows(&["the folder of the trace files has not answered for", "q quit"]);
 }

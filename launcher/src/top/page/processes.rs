@@ -197,7 +197,7 @@ pub(super) fn processes(
     let titles = [
         (marked("P50 ms", by == ProcessOrder::StepTime), 7),
         ("P99 ms".to_owned(), 7),
-        // The idlest first.
+        // The least busy first.
         (if by == ProcessOrder::Busy { "BUSY▴".to_owned() } else { "BUSY".to_owned() }, 5),
         // The late one has a mark behind it.
         (format!("({}) ", marked("WAIT", by == ProcessOrder::Wait)), 8),
