@@ -379,12 +379,12 @@ impl LiveSource {
         let all: BTreeSet<u32> = wanted.clone().map(|of| of.pid).collect();
         let on: BTreeSet<u32> = wanted.filter(|of| records(&of.phase)).map(|of| of.pid).collect();
         if self.requests.is_none() || all.is_empty() {
-            let who = match only {
-                Some(pid) => format!("process {pid} does not answer"),
-                None => "no process answers".to_owned(),
+            let (who, what) = match only {
+                Some(pid) => (format!("process {pid} does not answer"), "its recording"),
+                None => ("no process answers".to_owned(), "recording"),
             };
-            self.said =
-                Some(format!("{who} on this host, so its recording cannot be started or stopped"));
+            let cannot = format!("{what} cannot be started or stopped");
+            self.said = Some(format!("{who} on this host, so {cannot}"));
             return None;
         }
         Some(if on.is_empty() { Switch::Start(all) } else { Switch::Stop(on) })

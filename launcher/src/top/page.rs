@@ -12,7 +12,7 @@ mod processes;
 
 use std::borrow::Cow;
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use clap::ValueEnum;
 use foot::foot;
@@ -52,8 +52,19 @@ pub(crate) struct State {
     pub(crate) only: Option<(String, u32)>,
     /// The next key states whether this is to be done.
     pub(crate) asked: Option<Switch>,
+    /// Only stages and kernels with this in their names are shown. Empty: all.
+    pub(crate) filter: String,
+    /// Keys change the filter.
+    pub(crate) types: bool,
     /// What came of the last key.
     pub(crate) said: Option<String>,
+}
+
+impl State {
+    /// Whether a name is one of those that are looked for.
+    fn is_wanted(&self, name: &str) -> bool {
+        name.to_lowercase().contains(&self.filter.to_lowercase())
+    }
 }
 
 /// What the rows of processes are sorted by: the worst first.
@@ -400,6 +411,13 @@ fn rows(view: &View) -> Vec<Row> {
             row.launches_per_s += sum.launches as f64 / seconds;
         }
     }
+    if !view.state.filter.is_empty() {
+        // A stage is also looked for by its kernels.
+        let kernels = shown(view).flat_map(|process| &process.window.kernels);
+        let with_kernel: BTreeSet<&str> =
+            kernels.filter(|of| view.state.is_wanted(&of.name)).map(|of| &*of.stage).collect();
+        all.retain(|name, _| view.state.is_wanted(name) || with_kernel.contains(name));
+    }
     let mut rows: Vec<Row> = all.into_values().collect();
     for row in &mut rows {
         row.finish(view);
@@ -611,7 +629,7 @@ fn stage_table(
             true => {
                 let rate = format!(" ({} a second)", short(row.launches_per_s));
                 let rate = if is_over { "" } else { &rate };
-                format!("{start}  not in calls: only its kernels are known{rate}")
+                format!("{start}  no calls: only kernels are known{rate}")
             }
             false => line_of(start, &cells),
         };

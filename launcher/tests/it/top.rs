@@ -208,7 +208,7 @@ fn the_page_fits_a_small_and_a_wide_terminal() {
         tmux.press("t");
         tmux.shows(&["MEAN us▾"]);
         tmux.press("s");
-        tmux.shows(&[&format!("stop recording of process {}? y: stop", guest.pid())]);
+        tmux.shows(&[&format!("stop recording process {}? y: stop", guest.pid())]);
         tmux.press("n");
         tmux.shows(&["nothing was changed"]);
         tmux.press("Right");

@@ -11,9 +11,9 @@ use crate::live_source::{Switch, records};
 
 /// Keys after `q` and `s`, for terminals that are wide enough, and for others.
 const KEYS: [&str; 4] = [
-    "  j/k stage  ←/→ process  PgUp/PgDn kernels  o,t sort  f freeze  w report  ? help",
-    "  j/k stage  ←/→ process  PgDn kernels  o,t sort  w report  ? help",
-    "  j/k stage  ←/→ process  o,t sort  f freeze  w report  ? help",
+    "  j/k stage  ←/→ process  PgUp/PgDn kernels  / filter  o,t sort  f freeze  w report  ? help",
+    "  j/k stage  ←/→ process  / filter  o,t sort  w report  ? help",
+    "  j/k stage  ←/→ process  w report  ? help",
     "  ? more keys",
 ];
 
@@ -75,7 +75,17 @@ pub(super) fn foot(view: &View, rows: &[Row], width: usize, room: usize) -> Vec<
         () if phases.iter().any(|phase| records(phase)) => "  s stop",
         () => "  s record",
     };
-    let keys = KEYS.map(|more| format!("q quit{switch}{more}"));
+    let filter = visible(view.state.filter.as_bytes());
+    let filtered = match filter.as_str() {
+        "" => String::new(),
+        filter => format!("Esc clears /{filter}  "),
+    };
+    if view.state.types {
+        let text = format!("/{filter}_  Enter: done  Esc: show all stages and kernels again");
+        lines.push(bold(&text, width));
+        return lines;
+    }
+    let keys = KEYS.map(|more| format!("{filtered}q quit{switch}{more}"));
     let fits = |keys: &&String| keys.chars().count() <= width;
     lines.push(bold(keys.iter().find(fits).unwrap_or(&keys[3]), width));
     lines
@@ -126,7 +136,7 @@ fn question(switch: &Switch, width: usize) -> Vec<Line<'static>> {
         Some(pid) => format!("process {pid}"),
         None => counted(pids.len() as u64, "process"),
     };
-    let text = format!("{doing} recording of {of}? y: {doing}, any other key: no");
+    let text = format!("{doing} recording {of}? y: {doing}, any other key: no");
     let text = wrapped_at_most(&text, width, SAID_LINES).into_iter().map(|line| bold(&line, width));
     let cost = wrapped_at_most(cost, width, COST_LINES).into_iter().map(|line| plain(&line, width));
     text.chain(cost).collect()

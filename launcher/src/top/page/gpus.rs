@@ -128,7 +128,8 @@ pub(super) fn counters(view: &View, height: usize, width: usize) -> Vec<Line<'st
     let hidden = gpus.len().saturating_sub(height);
     let (end, last) = match hidden {
         0 => (String::new(), 0),
-        some => (format!("  ({} more)", counted(some as u64, "GPU")), height.saturating_sub(1)),
+        1 => ("  (1 more GPU)".to_owned(), height.saturating_sub(1)),
+        some => (format!("  ({some} more GPUs)"), height.saturating_sub(1)),
     };
     let mut lines = Vec::new();
     for (at, (gpu, texts)) in gpus.iter().take(height).enumerate() {

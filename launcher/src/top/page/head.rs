@@ -3,7 +3,7 @@
 use ratatui::style::Color;
 use ratatui::text::Line;
 use stage2_contract::text::numbers::{count, counted};
-use stage2_contract::text::shorten;
+use stage2_contract::text::{shorten, visible};
 use stage2_live::{Look, MINUTE_S, Watched};
 
 use super::{
@@ -12,7 +12,7 @@ use super::{
 };
 
 /// The least and the most columns of the name of a run: it gives way in the middle.
-const NAME_LEAST: usize = 8;
+const NAME_LEAST: usize = 12;
 const NAME_MOST: usize = 40;
 
 /// The age of data: short, and known only roughly where it is long.
@@ -169,11 +169,15 @@ pub(super) fn is_first(view: &View) -> bool {
 /// Why there is no stage yet.
 pub(super) fn nothing(view: &View) -> String {
     let (read, all) = amounts(&view.look);
+    let filter = &view.state.filter;
+    if !filter.is_empty() && !view.look.is_reading {
+        return format!("no stage and no kernel has `{}` in its name", visible(filter.as_bytes()));
+    }
     match dormant(view) {
         _ if view.look.is_reading => match all {
-            0 => "nothing is read yet".to_owned(),
+            0 => "nothing has been read yet".to_owned(),
             all => format!(
-                "{} of the trace files has been read; the numbers come after that",
+                "read {} of the trace files; numbers follow when all is read",
                 part(read, all)
             ),
         },

@@ -1,13 +1,12 @@
 //! What the host did while no work ran -> lines of the page.
 
 use ratatui::text::Line;
-use stage2_contract::text::numbers::counted;
 use stage2_contract::text::{shorten, wrapped_at_most};
 use stage2_live::{HostIdle, Watched};
 use stage2_model::{HostCause, HostCauseKind};
 
 use super::head::span;
-use super::processes::{has_file, sorted_processes};
+use super::processes::{has_file, more_processes, sorted_processes};
 use super::{Row, UNUSED, View, WIDE, bold, id, only, or_dash, plain, share, who};
 
 /// The most causes of a process, and on a wide terminal.
@@ -95,8 +94,7 @@ pub(super) fn hosts<'v>(
     });
     let mut lines = host_lines(&place, rows, width);
     if hidden > 0 {
-        let more = counted(hidden as u64, "process");
-        lines.push(plain(&format!("       {more} more (left, right: show one alone)"), width));
+        lines.push(more_processes(hidden, width));
     }
     lines
 }

@@ -24,6 +24,10 @@ pub(super) fn kernels_of<'v>(view: &'v View, row: &Row) -> Kernels<'v> {
         let sum = kernels.entry(&kernel.name).or_default();
         *sum = (sum.0.saturating_add(kernel.ns), sum.1.saturating_add(kernel.launches));
     }
+    // Of a stage that is looked for by its own name, all of them.
+    if kernels.keys().any(|name| view.state.is_wanted(name)) {
+        kernels.retain(|name, _| view.state.is_wanted(name));
+    }
     (kernels.into_iter().collect(), class_of)
 }
 
