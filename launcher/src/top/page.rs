@@ -206,7 +206,7 @@ const WAIT: &str = "(WAIT)";
 /// Only where a stage has them.
 const TOKENS: &str = "TOKENS/S";
 const REQUESTS: &str = "REQS";
-/// Only while a run goes on: rates of the last seconds, which a report does not have. Each cell says what of.
+/// Only while a run goes on: rates of the last seconds, which a report does not have. Each cell has its unit.
 const RATE: &str = "RATE";
 const WORK: &str = "WORK/S";
 const P90: &str = "P90 ms";

@@ -416,7 +416,7 @@ fn readings_of_a_gpu_add_up_to_what_is_known_of_it() {
         memory_bytes: Some(80 << 30),
         ..GpuState::default()
     };
-    assert_eq!(process.gpus(), [expected.clone()]);
+    assert_eq!(process.gpus(), std::slice::from_ref(&expected));
     // Nothing is read since, and the data goes on.
     process.push(opened(1, 9 * S));
     assert_eq!(process.gpus(), [GpuState { age_ns: 7 * S, ..expected }]);

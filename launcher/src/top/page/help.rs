@@ -27,7 +27,7 @@ pub(super) const HELP: [(&str, &str); 23] = [
     (
         "BUSY GAPS IDLE",
         "shares of the time in calls: GPU work of the stage ran; gaps of at most 50 us between work; no work ran. \
-         OTHER (from 1% on): only work of other stages ran. Together, they are 100%",
+         OTHER (if 1% or more): only work of other stages ran. Together, they are 100%",
     ),
     ("(WAIT)", "waits for other ranks in BUSY, estimated; *: late rank, +: why"),
     (
