@@ -121,7 +121,11 @@ pub(super) fn counters(view: &View, height: usize, width: usize) -> Vec<Line<'st
             let of: Vec<&Counter> =
                 process.counters.iter().filter(|of| of.device == device).collect();
             let whose = whose(view, process, |of| !of.counters.is_empty());
-            let old = old(of.iter().map(|of| of.age_ns).max().unwrap_or(0));
+            // Those of a set that is sampled no more have no place next to the new ones.
+            let age_ns = of.iter().map(|of| of.age_ns).min().unwrap_or(0);
+            let of: Vec<&Counter> =
+                of.into_iter().filter(|of| of.age_ns < age_ns.saturating_add(OLD_NS)).collect();
+            let old = old(age_ns);
             (format!("{whose}GPU{device} {old}"), counter_texts(&of))
         }));
     }
