@@ -5,12 +5,13 @@
 
 mod ports;
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,7 @@ use stage2_live::{FileState, Look, Options, Source, Watch, Watched, rank_in};
 
 use crate::bundle::{newest_below, not_a_run, refuse_dormant, run_named, window_bundles};
 use crate::cli::WatchOptions;
+use crate::commands::diff::METRICS;
 use crate::control::{
     AskError, ControlSocket, DoneWindow, Target, ask, find, since_1970, together, variable_of,
 };
@@ -34,7 +36,7 @@ use ports::{HOSTS, Port};
 const ALL_PROCESSES: &str = "all processes";
 /// Between two readings of the trace files.
 pub(crate) const TICK: Duration = Duration::from_secs(1);
-/// Trace files that are read for longer are on a folder that is slow.
+/// Trace files that are read for longer are told; where nothing of them moves, their folder is slow.
 const SLOW: Duration = Duration::from_secs(5);
 /// How long a signal may take to be noticed.
 pub(crate) const STEP: Duration = Duration::from_millis(100);
@@ -123,6 +125,8 @@ pub(crate) struct LiveSource {
     switched: Option<(String, BTreeSet<u32>)>,
     /// The report that was made last of all that there is.
     pub(crate) made: Option<PathBuf>,
+    /// The last report that was asked for its tokens per second, and these.
+    tokens: RefCell<Option<(PathBuf, BTreeMap<String, f64>)>>,
     /// Windows that were over when we came, by process: they are not followed.
     before: BTreeMap<u32, BTreeSet<u64>>,
     news: Receiver<News>,
@@ -177,6 +181,7 @@ impl LiveSource {
             said: None,
             switched: None,
             made: None,
+            tokens: RefCell::default(),
             before: BTreeMap::new(),
             news,
             requests: None,
@@ -374,12 +379,12 @@ impl LiveSource {
         let all: BTreeSet<u32> = wanted.clone().map(|of| of.pid).collect();
         let on: BTreeSet<u32> = wanted.filter(|of| records(&of.phase)).map(|of| of.pid).collect();
         if self.requests.is_none() || all.is_empty() {
-            let who = match only {
-                Some(pid) => format!("process {pid} does not answer"),
-                None => "no process answers".to_owned(),
+            let (who, what) = match only {
+                Some(pid) => (format!("process {pid} does not answer"), "its recording"),
+                None => ("no process answers".to_owned(), "recording"),
             };
-            self.said =
-                Some(format!("{who} on this host, so its recording cannot be started or stopped"));
+            let cannot = format!("{what} cannot be started or stopped");
+            self.said = Some(format!("{who} on this host, so {cannot}"));
             return None;
         }
         Some(if on.is_empty() { Switch::Start(all) } else { Switch::Stop(on) })
@@ -407,6 +412,16 @@ impl LiveSource {
         let is_of_run = |folder: &&Path| folder.ends_with(COLLECTOR);
         let all = folders.map(|folder| folder.filter(is_of_run)?.parent());
         all.collect::<Option<_>>().unwrap_or_default()
+    }
+
+    /// Tokens per second by stage in the report of a run, if it is the only one.
+    pub(crate) fn reported_tokens(&self, reports: &[PathBuf]) -> BTreeMap<String, f64> {
+        let [report] = reports else { return BTreeMap::new() };
+        let mut known = self.tokens.borrow_mut();
+        if known.as_ref().is_none_or(|(of, _)| of != report) {
+            *known = Some((report.clone(), tokens_in(&report.with_file_name(METRICS))));
+        }
+        known.as_ref().map(|(_, tokens)| tokens.clone()).unwrap_or_default()
     }
 
     /// The reports of these runs, if each of them has one, or one for each of its windows.
@@ -459,6 +474,22 @@ impl LiveSource {
 /// Processes, and how far each of their files is read.
 type Seen = (Look, Vec<(PathBuf, u64)>);
 
+/// Larger ones are not read: what they say of tokens is worth no second.
+const METRICS_BYTES: u64 = 64 << 20;
+
+/// Tokens per second by stage, where a report knows them.
+fn tokens_in(metrics: &Path) -> BTreeMap<String, f64> {
+    let is_small = metrics.metadata().is_ok_and(|found| found.len() <= METRICS_BYTES);
+    let text = if is_small { std::fs::read(metrics).unwrap_or_default() } else { Vec::new() };
+    let report: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
+    let stages = report.pointer("/answer/stages").and_then(serde_json::Value::as_array);
+    let tokens = |stage: &serde_json::Value| {
+        let known = stage.pointer("/tokens_per_s/known")?.as_f64()?;
+        Some((stage.get("stage")?.as_str()?.to_owned(), known))
+    };
+    stages.into_iter().flatten().filter_map(tokens).collect()
+}
+
 /// Trace files, and what was seen of them last.
 struct Files {
     /// Nothing where a thread reads them.
@@ -469,6 +500,9 @@ struct Files {
     read: Vec<(PathBuf, u64)>,
     /// When that was.
     at: Instant,
+    /// What that thread has got through, and since when it is as much.
+    progress: Arc<AtomicU64>,
+    moved: (u64, Instant),
     is_read: bool,
     /// To be followed, too.
     more: Vec<Source>,
@@ -476,8 +510,11 @@ struct Files {
 
 impl Files {
     fn of(sources: Vec<Source>, options: Options) -> Files {
+        let watch = Watch::new(sources, options);
         Files {
-            watch: Some(Watch::new(sources, options)),
+            progress: watch.progress(),
+            moved: (0, Instant::now()),
+            watch: Some(watch),
             reader: None,
             look: Look::default(),
             read: Vec::new(),
@@ -489,6 +526,10 @@ impl Files {
 
     /// Whether something was read since the last time.
     fn tick(&mut self) -> bool {
+        let progress = self.progress.load(Ordering::Relaxed);
+        if progress != self.moved.0 {
+            self.moved = (progress, Instant::now());
+        }
         let more = std::mem::take(&mut self.more).into_iter();
         let seen = match (&mut self.watch, &self.reader) {
             (Some(watch), _) => {
@@ -518,10 +559,15 @@ impl Files {
         look.is_reading |= !self.is_read;
         let ago = self.at.elapsed();
         if self.reader.is_some() && ago > SLOW {
-            let text = "the trace files have not been read for";
             let seconds = ago.as_secs();
-            look.problems
-                .push(format!("{text} {seconds} s: this machine is busy, or their folder is slow"));
+            let is_stuck = self.moved.1.elapsed() > SLOW;
+            look.problems.push(match (is_stuck, look.is_reading) {
+                (true, _) => {
+                    format!("the folder of the trace files has not answered for {seconds} s")
+                }
+                (false, true) => "this host is busy, so the trace files are read slowly".to_owned(),
+                (false, false) => format!("{seconds} s of data are unread: this host is busy"),
+            });
         }
         look
     }

@@ -488,9 +488,9 @@ impl Host {
                 "samples come too late; set STAGE2_FLUSH_MS to 1000 at most".to_owned()
             }
             None if sum.ns > 0 && sum.idle_ns == 0 => "no time is idle".to_owned(),
-            None if samples == 0 => "no sample of a launching thread in idle time".to_owned(),
+            None if samples == 0 => "no launching thread was sampled in idle time".to_owned(),
             None if samples < HOST_SAMPLES_LEAST => {
-                format!("too few samples: {samples} of the {HOST_SAMPLES_LEAST} that shares need")
+                format!("too few samples: {samples}; shares need {HOST_SAMPLES_LEAST}")
             }
             None => "no cause exceeds its sampling error".to_owned(),
         };
@@ -580,7 +580,9 @@ impl Host {
         };
         let mut causes: Vec<(Key, HostCause)> = self.functions(functions).map(cause).collect();
         causes.retain(|(_, cause)| {
-            let is_sure = cause.percent >= cause.error_percent * HOST_ERRORS_LEAST;
+            // Work of other stages is no cause: as in a report, it is taken out of the idle time whatever its error is.
+            let is_sure = cause.percent >= cause.error_percent * HOST_ERRORS_LEAST
+                || cause.kind == HostCauseKind::OtherWork;
             cause.is_finding() && cause.percent > 0.0 && is_sure
         });
         causes.order_by(|a, b| b.1.percent.total_cmp(&a.1.percent).then(a.0.cmp(&b.0)));
@@ -858,8 +860,8 @@ mod tests {
             [
                 "not sampled: STAGE2_HOST is off",
                 "not sampled: Python 3.9 is not known",
-                "no sample of a launching thread in idle time",
-                "too few samples: 29 of the 30 that shares need",
+                "no launching thread was sampled in idle time",
+                "too few samples: 29; shares need 30",
                 "no cause exceeds its sampling error",
                 "samples come too late; set STAGE2_FLUSH_MS to 1000 at most",
             ]

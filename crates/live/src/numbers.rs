@@ -78,6 +78,8 @@ pub struct StageNumbers {
     pub busy_ns: u64,
     /// Gaps in that work no longer than what one launch behind another leaves, within windows, ns.
     pub gaps_ns: u64,
+    /// Time within windows in which work of other stages ran, and none of this one, ns.
+    pub other_ns: u64,
     /// Kernels, copies, fills and graphs.
     pub launches: u64,
     /// Time of work by class, ns, by the number of the class. Work that overlaps counts twice.
@@ -136,6 +138,7 @@ impl StageNumbers {
             (&mut self.window_ns, other.window_ns),
             (&mut self.busy_ns, other.busy_ns),
             (&mut self.gaps_ns, other.gaps_ns),
+            (&mut self.other_ns, other.other_ns),
             (&mut self.launches, other.launches),
         ];
         let buckets = self.step_buckets.iter_mut().zip(other.step_buckets);

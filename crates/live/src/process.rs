@@ -15,14 +15,14 @@ use stage2_read::engine::StepWork;
 use stage2_read::trace::operation::rank_among;
 use stage2_read::trace::stats::Series;
 
-use crate::counters::Counters;
+use crate::counters::{Counter, Counters};
 use crate::host::{Host, HostIdle, HostSlot, StageSpans};
 use crate::instances::{Instances, Step};
 use crate::numbers::{
     BEFORE, Batch, COLD, Counts, DeviceBusy, DoneWork, Ended, KernelRow, Run, SLOT_NS, Slot, Slots,
     StageNumbers, WARM, Window, steps_of,
 };
-use crate::settled::{Settled, Stage, overlap_ns};
+use crate::settled::{Found, Settled, Stage, overlap_ns};
 use crate::tables::{GRAPH, KernelId, MEMCPY, MEMSET, OUTSIDE, Tables, UNATTRIBUTED};
 use crate::{SETTLE_LATE_NS, SETTLE_NS, WINDOW_S};
 
@@ -58,6 +58,9 @@ pub struct GpuState {
     pub memory_used_bytes: Option<u64>,
     /// Memory that it has, bytes.
     pub memory_bytes: Option<u64>,
+    /// How much older than the newest data of the process the last reading is, ns.
+    #[serde(default)]
+    pub age_ns: u64,
 }
 
 /// What the user knows of the ranges.
@@ -81,8 +84,9 @@ pub(crate) struct Process {
     /// By stage: when the last work of its first instance ended, and the first work of another one began.
     work_edges: FxHashMap<u16, (u64, u64)>,
     devices: FxHashMap<u32, (Settled, u64)>,
-    pub(crate) counters: Counters,
-    gpus: BTreeMap<u32, GpuState>,
+    counters: Counters,
+    /// What is known of them, and when it was read last.
+    gpus: BTreeMap<u32, (GpuState, u64)>,
     /// Members of the largest communicator of NCCL, and the ranks that this process has among them.
     communicator: Option<(u64, BTreeSet<u64>)>,
     host: Host,
@@ -223,12 +227,13 @@ impl Process {
                 }
             }
             Record::Device(device) => {
-                if let Some(gpu) = self.gpu(device.id) {
+                if let Some((gpu, _)) = self.gpu(device.id) {
                     gpu.memory_bytes = Some(device.memory_bytes).filter(|bytes| *bytes > 0);
                 }
             }
             Record::DeviceState(state) => {
-                if let Some(gpu) = self.gpu(state.device) {
+                if let Some((gpu, at)) = self.gpu(state.device) {
+                    *at = state.at.0.max(*at);
                     // Most readings say only a part.
                     gpu.power_mw = state.power_mw.or(gpu.power_mw);
                     gpu.sm_clock_mhz = state.sm_clock_mhz.or(gpu.sm_clock_mhz);
@@ -250,16 +255,24 @@ impl Process {
         }
     }
 
-    fn gpu(&mut self, device: u32) -> Option<&mut GpuState> {
+    fn gpu(&mut self, device: u32) -> Option<&mut (GpuState, u64)> {
         let has_room = self.gpus.len() < DEVICES || self.gpus.contains_key(&device);
         let new = GpuState { device, ..GpuState::default() };
-        has_room.then(|| self.gpus.entry(device).or_insert(new))
+        has_room.then(|| self.gpus.entry(device).or_insert((new, 0)))
     }
 
     /// GPUs of which the driver said something.
     pub(crate) fn gpus(&self) -> Vec<GpuState> {
-        let known = |gpu: &&GpuState| gpu.power_mw.or(gpu.sm_clock_mhz).is_some();
-        self.gpus.values().filter(known).cloned().collect()
+        let known =
+            self.gpus.values().filter(|(gpu, _)| gpu.power_mw.or(gpu.sm_clock_mhz).is_some());
+        let age = |at: u64| if at > 0 { self.front.saturating_sub(at) } else { 0 };
+        known.map(|(gpu, at)| GpuState { age_ns: age(*at), ..gpu.clone() }).collect()
+    }
+
+    /// The sampled counters.
+    pub(crate) fn counters(&self) -> Vec<Counter> {
+        let now = self.gpu_behind_ns.map(|behind| i128::from(self.front) - behind);
+        self.counters.last(now.and_then(|now| u64::try_from(now).ok()))
     }
 
     fn communicates(&mut self, members: u64, rank: u64) {
@@ -413,20 +426,27 @@ impl Process {
         let mut run = std::mem::take(&mut self.slots.run);
         // It ends with this slice, and so belongs to the slot before a boundary.
         let slot = self.slots.at(to - 1);
-        for (&id, stage) in &mut self.stages {
-            let found = stage.settle(to);
+        let found = self.stages.iter_mut().map(|(&id, stage)| (id, stage.settle(to)));
+        let mut found: Vec<(u16, Found)> = found.collect();
+        let all = union_of(found.iter().flat_map(|(_, found)| &found.work).copied().collect());
+        for (id, found) in &mut found {
+            let id = *id;
+            found.numbers.other_ns = found.other_ns(&all);
             for is_cold in [false, true] {
                 if let Some(of_stage) = spans_of.get_mut(&(id, is_cold)) {
                     of_stage.work.clone_from(&found.work);
                 }
             }
             if found.numbers != StageNumbers::default() {
-                stage.totals.add(&found.numbers);
+                self.stages.entry(id).or_default().totals.add(&found.numbers);
                 slot.stages.entry(id).or_default().add(&found.numbers);
-                let cold = self.cold.get_mut(&id).map(|cold| cold.settle(to)).unwrap_or_default();
+                let mut cold =
+                    self.cold.get_mut(&id).map(|cold| cold.settle(to)).unwrap_or_default();
+                // Work of the other calls is not that of other stages.
+                cold.numbers.other_ns = found.other_in(cold.windows(), &all);
                 let warm = self.warm.get_mut(&id).map(|warm| warm.settle(to).pieces);
-                let warm_ns = warm.unwrap_or_default().iter().map(|(start, end)| end - start).sum();
-                run[WARM].stages.entry(id).or_default().add(&found.times_without(&cold, warm_ns));
+                let warm = found.times_without(&cold, &warm.unwrap_or_default(), &all);
+                run[WARM].stages.entry(id).or_default().add(&warm);
                 run[COLD].stages.entry(id).or_default().add(&cold.numbers);
             }
         }
@@ -536,6 +556,7 @@ impl Process {
                 numbers.window_ns = sum(|of| of.window_ns);
                 numbers.busy_ns = sum(|of| of.busy_ns);
                 numbers.gaps_ns = sum(|of| of.gaps_ns);
+                numbers.other_ns = sum(|of| of.other_ns);
             }
         }
         Window {
@@ -616,7 +637,7 @@ impl Process {
             }
             () => return idle,
         };
-        let why_none = Some(format!("it is not known when the GPU is idle: {unknown}"));
+        let why_none = Some(format!("idle time is not known: {unknown}"));
         HostIdle { why_none, ns: 0, idle_ns: 0, causes: Vec::new(), spent: Vec::new(), ..idle }
     }
 

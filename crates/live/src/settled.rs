@@ -123,7 +123,7 @@ impl Stage {
             gaps_ns: overlap_ns(&work.gaps, &self.recent),
             ..StageNumbers::default()
         };
-        let all = Found { numbers: found, work: work.pieces };
+        let all = Found { numbers: found, work: work.pieces, windows };
         let keep_from = to.saturating_sub(BACK_TO_BACK_NS);
         // The last one stays where work ran long: a gap begins at the end of work.
         self.recent.retain(|window| window.1 >= keep_from);
@@ -138,17 +138,39 @@ pub(crate) struct Found {
     pub(crate) numbers: StageNumbers,
     /// When its work ran.
     pub(crate) work: Vec<(u64, u64)>,
+    /// When its instances were open.
+    windows: Vec<(u64, u64)>,
 }
 
 impl Found {
-    /// Its times without those of its first instances, as in a report: in the windows of the others, of this length
-    /// together, threads may work at the same time as in the first ones.
-    pub(crate) fn times_without(&self, first: &Self, others_ns: u64) -> StageNumbers {
+    /// How long work of others, of `all` the work, ran within its windows while its own did not.
+    pub(crate) fn other_ns(&self, all: &[(u64, u64)]) -> u64 {
+        self.other_in(&self.windows, all)
+    }
+
+    /// The same within these windows, which are a part of its own.
+    pub(crate) fn other_in(&self, windows: &[(u64, u64)], all: &[(u64, u64)]) -> u64 {
+        overlap_ns(all, windows).saturating_sub(overlap_ns(&self.work, windows))
+    }
+
+    pub(crate) fn windows(&self) -> &[(u64, u64)] {
+        &self.windows
+    }
+
+    /// Its times without those of its first instances, as in a report: in the windows of the others, threads may work
+    /// at the same time as in the first ones. `work`: all that ran.
+    pub(crate) fn times_without(
+        &self,
+        first: &Self,
+        others: &[(u64, u64)],
+        work: &[(u64, u64)],
+    ) -> StageNumbers {
         let (all, first) = (&self.numbers, &first.numbers);
         StageNumbers {
-            window_ns: others_ns,
+            window_ns: others.iter().map(|(start, end)| end - start).sum(),
             busy_ns: all.busy_ns.saturating_sub(first.busy_ns),
             gaps_ns: all.gaps_ns.saturating_sub(first.gaps_ns),
+            other_ns: self.other_in(others, work),
             ..StageNumbers::default()
         }
     }
@@ -224,7 +246,10 @@ mod tests {
         stage.window(1_995, 2_000);
         stage.window(2_010, 3_000);
         stage.work.add(2_020, 2_500);
-        let Found { numbers: second, work, .. } = stage.settle(4_000);
+        let found = stage.settle(4_000);
+        // From 2005 to 2100 something else ran, 2010 to 2020 of it within a window and beside the own work.
+        assert_eq!(found.other_ns(&[(2_005, 2_500)]), 10);
+        let Found { numbers: second, work, .. } = found;
         assert_eq!(work, [(2_020, 2_500)]);
         assert_eq!((first.window_ns, first.busy_ns, first.gaps_ns), (995, 990, 0));
         // Idle from 1990 to 2020, of which 2000 to 2010 is between two steps.

@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use stage2_contract::order::Order as _;
@@ -73,6 +75,8 @@ pub struct Watch {
     now_ns: u64,
     /// The name of this host.
     host: String,
+    /// Grows while files are read.
+    progress: Arc<AtomicU64>,
 }
 
 impl Watch {
@@ -80,6 +84,11 @@ impl Watch {
     pub fn new(sources: Vec<Source>, options: Options) -> Self {
         let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         Self { sources, options, host: host.trim().to_owned(), ..Self::default() }
+    }
+
+    /// A number that grows while a reading goes on, for another thread: where it stays, the folder does not answer.
+    pub fn progress(&self) -> Arc<AtomicU64> {
+        self.progress.clone()
     }
 
     /// Follows one place more, if it is not followed yet.
@@ -111,6 +120,7 @@ impl Watch {
         self.find();
         self.behind = 0;
         let count = self.files.len();
+        let progress = self.progress.clone();
         // Each time another one is first, so that nobody waits for good.
         self.next = self.next.checked_rem(count).map_or(0, |next| next + 1);
         for turn in 0..count {
@@ -127,7 +137,11 @@ impl Watch {
             let share = if skims { budget.min(backlog - KEPT_BYTES) } else { budget };
             let was_read = tracked.is_read;
             let was_lost = is_lost(tracked.follow.state());
-            let taken = tracked.follow.read(share, |record| tracked.process.push(record));
+            let taken = tracked.follow.read(share, |record| {
+                progress.fetch_add(1, Ordering::Relaxed);
+                tracked.process.push(record);
+            });
+            progress.fetch_add(1, Ordering::Relaxed);
             // It may have moved.
             if !self.seen.contains_key(tracked.follow.path()) {
                 self.seen.insert(tracked.follow.path().to_owned(), tracked.follow.identity());
@@ -462,7 +476,7 @@ fn watched((host, pid): Identity, newest: &Tracked, sums: Watched) -> Watched {
         notes: notes(newest),
         window: process.window(),
         last_wall_ns: process.last_wall_ns(),
-        counters: process.counters.last(),
+        counters: process.counters(),
         gpus: process.gpus(),
         is_torn: newest.is_torn(),
         is_gone: newest.is_gone,

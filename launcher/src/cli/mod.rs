@@ -418,11 +418,14 @@ Examples:
       number of tokens
 
 Keys: q quits, s starts or stops recording (asks first), j and k choose a stage,
-left and right choose one process, PgUp and PgDn scroll the kernels, o and t
-sort, f freezes the page, w writes a report, ? shows help. Without TARGET, it is
-the run that is live on this host, if there is only one. Exit status: 0; 2 for
-wrong usage or a path that does not exist; 70 if there is no such process.
-docs/live.md has more.";
+left and right choose one process, / filters stages and kernels, PgUp and PgDn
+scroll the kernels, o and t sort, f freezes the page, w writes a report, and
+? shows help. docs/live.md has more.
+
+Exit status:
+  0   no error
+  2   wrong usage, or a path that does not exist
+  70  no such process";
 
 const FEED_HELP: &str = "\
 Examples:

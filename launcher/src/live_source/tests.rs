@@ -100,3 +100,22 @@ fn windows_that_were_over_before_are_not_followed() {
     assert_eq!(standing.done[0], (1, PathBuf::from("/tmp/a b.s2t")));
     assert_eq!((standing.done.len(), standing.file.is_none()), (2, true));
 }
+
+/// Hazard (Watching what runs): This host is so busy that the files are read slowly, and the page blames their folder.
+/// Promise: The folder is named only where nothing of it comes.
+#[test]
+fn a_reader_that_is_behind_is_no_folder_that_hangs() {
+    let mut files = Files::of(Vec::new(), Options::default());
+    let ((sources, _more), (_tell, seen)) = (mpsc::channel(), mpsc::channel());
+    (files.watch, files.reader) = (None, Some((sources, seen)));
+    let before = Instant::now().checked_sub(SLOW + Duration::from_secs(1)).expect("a time");
+    (files.at, files.moved) = (before, (0, before));
+    files.tick();
+    let said = |files: &Files| files.look().problems.concat();
+    assert_eq!(said(&files), "the folder of the trace files has not answered for 6 s");
+    files.progress.fetch_add(1, Ordering::Relaxed);
+    files.tick();
+    assert_eq!(said(&files), "this host is busy, so the trace files are read slowly");
+    files.is_read = true;
+    assert_eq!(said(&files), "6 s of data are unread: this host is busy");
+}

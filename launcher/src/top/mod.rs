@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anstream::{AutoStream, ColorChoice};
 pub(crate) use page::ProcessOrder;
-use page::{State, View, is_over, kernels, neighbour, only, page, stages};
+use page::{State, View, goes_on, is_over, kernels, neighbour, only, page, stages};
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, poll, read};
 use ratatui::widgets::Paragraph;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -123,8 +123,7 @@ fn run_screen(watched: &mut LiveSource, state: State, stop: &Stop) -> io::Result
                 last = (view.state.said.clone(), Instant::now());
             }
             let is_late = last.1.elapsed() >= SAID_FOR;
-            let goes =
-                |said: &String| !said.ends_with("...") && (is_late || watched.is_outdated(said));
+            let goes = |said: &String| !goes_on(said) && (is_late || watched.is_outdated(said));
             view.state.said.take_if(|said| goes(said));
             terminal.draw(|frame| {
                 let area = frame.area();
@@ -180,6 +179,10 @@ fn look(watched: &LiveSource, state: State, is_text: bool) -> View {
     };
     if is_over(&view) && !view.look.is_reading {
         view.ended = Some(what_next(watched, !is_text));
+        // A report is of all windows.
+        if !view.look.processes.iter().any(|process| process.window.is_last) {
+            view.reported_tokens = watched.reported_tokens(&reports_of(watched));
+        }
     }
     view
 }
@@ -205,6 +208,9 @@ fn what_next(watched: &LiveSource, has_keys: bool) -> String {
     };
     format!("Ended; {next}")
 }
+
+/// Of the text that names are looked for.
+const FILTER_CHARS: usize = 60;
 
 /// Lines by which PgUp and PgDn scroll the help.
 const HELP_LINES: usize = 10;
@@ -239,7 +245,8 @@ fn obey(key: KeyEvent, view: &mut View, watched: &mut LiveSource) -> bool {
         state.help &= beyond > 0;
         return true;
     }
-    state.said = None;
+    // What a key began is told until its outcome is.
+    state.said.take_if(|said| !goes_on(said));
     if let Some(switch) = state.asked.take() {
         match key.code {
             KeyCode::Char('y') => watched.switch(switch),
@@ -248,8 +255,26 @@ fn obey(key: KeyEvent, view: &mut View, watched: &mut LiveSource) -> bool {
         state.said = watched.said.take();
         return true;
     }
+    if state.types {
+        match key.code {
+            KeyCode::Enter => state.types = false,
+            KeyCode::Esc => (state.types, state.filter) = (false, String::new()),
+            KeyCode::Backspace => drop(state.filter.pop()),
+            KeyCode::Char(letter) if state.filter.chars().count() < FILTER_CHARS => {
+                state.filter.push(letter);
+            }
+            _ => {}
+        }
+        (state.chosen, state.above) = (0, 0);
+        return true;
+    }
     match key.code {
         KeyCode::Char('q') => return false,
+        KeyCode::Char('/') => state.types = true,
+        KeyCode::Esc => {
+            state.filter.clear();
+            (state.chosen, state.above) = (0, 0);
+        }
         KeyCode::Char('?' | 'h') | KeyCode::F(1) => state.help = true,
         KeyCode::Char('o') => state.processes_by = state.processes_by.next(),
         KeyCode::Char('t') => state.kernels_by = state.kernels_by.next(),
@@ -277,6 +302,7 @@ fn obey(key: KeyEvent, view: &mut View, watched: &mut LiveSource) -> bool {
             view.state.asked = watched.possible_switch(only);
         }
         KeyCode::Char('w') => write_bundle(watched, view.ended.is_some()),
+        KeyCode::Char(_) if state.said.is_none() => state.said = Some("? for help".to_owned()),
         _ => {}
     }
     view.state.chosen = view.state.chosen.min(stages(view).saturating_sub(1));
@@ -284,7 +310,7 @@ fn obey(key: KeyEvent, view: &mut View, watched: &mut LiveSource) -> bool {
     true
 }
 
-const HAS_REPORT: &str = "this run already has a report, so w did not write another";
+const HAS_REPORT: &str = "w wrote no report, because this run already has one";
 
 /// Writes what is there so far as a bundle. After the end of a run that has a report, another one would be the same.
 fn write_bundle(watched: &mut LiveSource, is_over: bool) {
@@ -366,6 +392,27 @@ mod tests {
     }
 
     #[test]
+    fn letters_go_to_the_filter_until_it_is_done() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let targets = folder.path().to_str().map(str::to_owned).into_iter().collect();
+        let wanted = WatchOptions { all: false, tokens: Vec::new(), targets };
+        let mut watched = LiveSource::open(wanted).expect("a folder");
+        let mut view = View::default();
+        let mut press = |code| {
+            assert!(obey(KeyEvent::new(code, KeyModifiers::NONE), &mut view, &mut watched));
+            (view.state.types, view.state.filter.clone())
+        };
+        "/qz".chars().for_each(|letter| drop(press(KeyCode::Char(letter))));
+        assert_eq!(press(KeyCode::Backspace), (true, "q".to_owned()));
+        assert_eq!(press(KeyCode::Enter), (false, "q".to_owned()));
+        assert_eq!(press(KeyCode::Esc), (false, String::new()));
+        press(KeyCode::Char('/'));
+        press(KeyCode::Char('f'));
+        assert_eq!(press(KeyCode::Esc), (false, String::new()));
+        assert!(!view.state.frozen);
+    }
+
+    #[test]
     fn the_arrow_keys_scroll_a_help_that_does_not_fit() {
         let folder = tempfile::tempdir().expect("a folder");
         let targets = folder.path().to_str().map(str::to_owned).into_iter().collect();
@@ -427,7 +474,7 @@ mod tests {
             };
             assert_eq!(press('s'), (Some(asked), String::new()));
             assert_eq!(press('n'), (None, "nothing was changed".to_owned()));
-            assert_eq!(press('y'), (None, String::new()), "no question is open");
+            assert_eq!(press('y'), (None, "? for help".to_owned()), "no question is open");
             press('s');
             assert_eq!(press('y'), (None, doing.to_owned()));
         }

@@ -6,27 +6,32 @@ mod gpus;
 mod head;
 mod help;
 mod hosts;
+mod kernels;
+mod minute;
 mod processes;
 
 use std::borrow::Cow;
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use clap::ValueEnum;
 use foot::foot;
+pub(crate) use foot::goes_on;
 use gpus::{counters, gpus};
 use head::{head, is_first, nothing};
 use help::help;
 use hosts::hosts;
+use kernels::{kernel_table, kernels_of};
+use minute::minute;
 use processes::{processes, runs, sorted_processes, waits};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use stage2_contract::order::Order as _;
 use stage2_contract::stats::P99_VALUES;
 use stage2_contract::text::numbers::count;
-use stage2_contract::text::{shorten, shorten_kernel};
-use stage2_live::{FileState, Look, SILENT_NS, StageNumbers, Watched, Window, class_label};
-use stage2_model::{Role, TAIL_VALUES};
+use stage2_contract::text::shorten;
+use stage2_live::{FileState, Look, SILENT_NS, StageNumbers, Watched, Window};
+use stage2_model::{HOST_SAMPLES_LEAST, Role, TAIL_VALUES};
 use stage2_read::roles::{Meant, RoleSettings};
 
 use crate::live_source::Switch;
@@ -47,8 +52,19 @@ pub(crate) struct State {
     pub(crate) only: Option<(String, u32)>,
     /// The next key states whether this is to be done.
     pub(crate) asked: Option<Switch>,
+    /// Only stages and kernels with this in their names are shown. Empty: all.
+    pub(crate) filter: String,
+    /// Keys change the filter.
+    pub(crate) types: bool,
     /// What came of the last key.
     pub(crate) said: Option<String>,
+}
+
+impl State {
+    /// Whether a name is one of those that are looked for.
+    fn is_wanted(&self, name: &str) -> bool {
+        name.to_lowercase().contains(&self.filter.to_lowercase())
+    }
 }
 
 /// What the rows of processes are sorted by: the worst first.
@@ -60,7 +76,7 @@ pub(crate) enum ProcessOrder {
     /// Median time of a call, the slowest first
     #[value(name = "p50")]
     StepTime,
-    /// GPU busy time in calls, the idlest first
+    /// GPU busy time in calls, the least busy first
     Busy,
     /// Time spent waiting for other ranks, the least first: a late rank waits least
     Wait,
@@ -108,6 +124,8 @@ pub(crate) struct View {
     pub(crate) is_text: bool,
     /// That the run has ended, and what to do next.
     pub(crate) ended: Option<String>,
+    /// Tokens per second of its stages, as its report knows them.
+    pub(crate) reported_tokens: BTreeMap<String, f64>,
     /// Kernels that the page showed last, and those above them: a key scrolls by as many.
     pub(crate) kernels_shown: Cell<usize>,
     pub(crate) kernels_above: Cell<usize>,
@@ -149,15 +167,20 @@ struct Row {
     busy: Option<f64>,
     gaps: Option<f64>,
     idle: Option<f64>,
+    /// Only the GPU work of other stages ran.
+    other: Option<f64>,
     /// The part of `busy` in which communication waited.
     wait: Option<f64>,
     tokens_per_s: Option<f64>,
     requests: Option<f64>,
     launches_per_s: f64,
+    other_ns: u64,
+    /// No GPU work of it is recorded at all, neither now nor before.
+    launches_none: bool,
 }
 
 /// Columns of a stage and their widths. The last ones need a wide terminal, or stages without tokens.
-const STAGE_TITLES: [(&str, usize); 13] = [
+const STAGE_TITLES: [(&str, usize); 14] = [
     ("PER", 4),
     ("P50 ms", 7),
     ("P99 ms", 7),
@@ -165,25 +188,29 @@ const STAGE_TITLES: [(&str, usize); 13] = [
     (WAIT, 7),
     ("GAPS", 5),
     ("IDLE", 5),
+    (OTHER, 5),
     (TOKENS, 8),
     (REQUESTS, 5),
-    (RATE, 7),
-    (WORK, 7),
+    (RATE, 12),
     (P90, 7),
-    (PER_EACH, 9),
+    (WORK_EACH, 11),
+    (WORK, 7),
 ];
+
+/// Only where it is worth a column.
+const OTHER: &str = "OTHER";
+const OTHER_LEAST: f64 = 0.01;
 
 /// A part of BUSY, in brackets; only where ranks communicate.
 const WAIT: &str = "(WAIT)";
 /// Only where a stage has them.
 const TOKENS: &str = "TOKENS/S";
 const REQUESTS: &str = "REQS";
-/// Only while a run goes on: rates of the last seconds, which a report does not have.
-/// Named by the unit, if all rows have the same.
-const RATE: &str = "N/S";
+/// Only while a run goes on: rates of the last seconds, which a report does not have. Each cell has its unit.
+const RATE: &str = "RATE";
 const WORK: &str = "WORK/S";
 const P90: &str = "P90 ms";
-const PER_EACH: &str = "WORK/N";
+const WORK_EACH: &str = "GPU WORK";
 
 /// The part of the time in which no work ran, within calls or between them. IDLE, of a stage, is another one.
 const UNUSED: &str = "NO WORK";
@@ -262,7 +289,8 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     let is_low = left < KERNELS_FROM;
     let for_processes = if is_low { left.div_ceil(3) } else { left / 4 };
     let for_processes = view.look.processes.len().clamp(1, for_processes.max(1));
-    let processes = processes(view, rows.get(chosen), for_processes, width);
+    let processes_in = |lines: usize| processes(view, rows.get(chosen), lines, width);
+    let mut processes = processes_in(for_processes);
     let (minute, mut states) = match left >= 14 && view.ended.is_none() {
         true => (minute(seen, rows.get(chosen), width), gpus(seen, left / 8, width)),
         false => (Vec::new(), Vec::new()),
@@ -273,13 +301,14 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
         Some(_) => Vec::new(),
     };
     let for_hosts = if left < 30 { left / 5 } else { left / 4 }.max(1);
-    let hosts = match view.look.is_reading || is_first(view) {
+    let hosts_in = |lines: usize| match view.look.is_reading || is_first(view) {
         true => Vec::new(),
-        false => hosts(view, rows.get(chosen), for_hosts, width),
+        false => hosts(view, rows.get(chosen), lines, width),
     };
-    // The titles have their lines already.
-    let for_hosts = hosts.len().saturating_sub(1);
-    let others = for_stages + processes.len() + for_hosts + minute.len() + counters.len();
+    let mut hosts = hosts_in(for_hosts);
+    // The title of the hosts has its line already.
+    let with_hosts = hosts.len().saturating_sub(1);
+    let others = for_stages + processes.len() + with_hosts + minute.len() + counters.len();
     // The titles of the kernels and of the processes have their lines, too.
     let mut for_kernels = (left + 2).saturating_sub(others + states.len());
     // A title and a sum say nothing: stages have the lines.
@@ -301,7 +330,15 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     kernels_shown.set(seen.kernels_shown.get());
     kernels_above.set(seen.kernels_above.get());
     let whose = whose.into_iter().collect();
-    let below = [whose, minute, kernels, states, counters, hosts, processes].concat();
+    let above = [whose, minute, kernels, states, counters].concat();
+    // No row is missing, and no text cut, while lines are free.
+    let fixed = lines.len() + foot.len() + above.len() + 1 + for_stages;
+    let free = height.saturating_sub(fixed + hosts.len() + processes.len());
+    if free > 0 {
+        processes = processes_in(for_processes + free);
+        hosts = hosts_in(height.saturating_sub(fixed + processes.len() + 1).max(for_hosts));
+    }
+    let below = [above, hosts, processes].concat();
     // What these leave, with the line of the title.
     let free = height.saturating_sub(lines.len() + foot.len() + below.len() + 1);
     let for_stages = for_stages.max(free.min(rows.len()));
@@ -357,6 +394,7 @@ fn rows(view: &View) -> Vec<Row> {
             let Some(seconds) = seconds(process, sum) else { continue };
             let row = all.entry(name).or_default();
             row.name.clone_from(name);
+            row.other_ns = row.other_ns.saturating_add(other_ns(process, name, sum));
             row.processes += 1;
             let is_other = sum.run.is_some()
                 && sum.steps_with_requests > 0
@@ -372,6 +410,13 @@ fn rows(view: &View) -> Vec<Row> {
             add(&mut row.tokens_per_s, sum.tokens);
             row.launches_per_s += sum.launches as f64 / seconds;
         }
+    }
+    if !view.state.filter.is_empty() {
+        // A stage is also looked for by its kernels.
+        let kernels = shown(view).flat_map(|process| &process.window.kernels);
+        let with_kernel: BTreeSet<&str> =
+            kernels.filter(|of| view.state.is_wanted(&of.name)).map(|of| &*of.stage).collect();
+        all.retain(|name, _| view.state.is_wanted(name) || with_kernel.contains(name));
     }
     let mut rows: Vec<Row> = all.into_values().collect();
     for row in &mut rows {
@@ -411,17 +456,27 @@ impl Row {
         self.each_per_s = self.each_per_s.map(|sum| sum / processes);
         self.tokens_per_s = self.tokens_per_s.map(|sum| sum / processes);
         self.tokens_per_s = run_tokens_per_s(&self.sum).or(self.tokens_per_s);
+        // A report also knows those that only the command or the settings of the run state: of all of its processes.
+        let reported = view.reported_tokens.get(&self.name).copied();
+        let is_all = shown(view).count() == view.look.processes.len();
+        self.tokens_per_s = self.tokens_per_s.or(reported.filter(|_| is_all));
         self.launches_per_s /= processes;
         self.unit = unit(&self.sum);
         self.p50_ns = self.sum.step_time(50);
         self.p99_ns = p99(&self.sum);
         self.requests = self.sum.requests_per_step();
         self.wait = mean_wait(view, &self.name);
-        // Where no GPU work at all is recorded, how busy the GPU is is not known.
-        let has_work = shown(view).any(|process| process.counts.work > 0);
-        self.busy = self.sum.busy_share().filter(|_| has_work);
-        self.gaps = self.sum.gap_share().filter(|_| has_work);
-        self.idle = self.busy.map(|busy| (1.0 - busy - self.gaps.unwrap_or(0.0)).max(0.0));
+        // Where no GPU work at all is recorded, how busy the GPU is is not known. A stage that never launched any has
+        // its work elsewhere, if it has some: that says nothing of idle time.
+        let before = shown(view).filter_map(|process| process.totals.get(&self.name));
+        self.launches_none =
+            self.sum.launches == 0 && before.map(|of| of.launches).all(|of| of == 0);
+        self.busy = self.sum.busy_share().filter(|_| !self.launches_none);
+        let window_ns = self.sum.window_ns as f64;
+        self.other = self.busy.map(|busy| (self.other_ns as f64 / window_ns).min(1.0 - busy));
+        let rest = self.busy.zip(self.other).map(|(busy, other)| 1.0 - busy - other);
+        self.gaps = self.sum.gap_share().zip(rest).map(|(gaps, rest)| gaps.min(rest));
+        self.idle = rest.map(|rest| (rest - self.gaps.unwrap_or(0.0)).max(0.0));
     }
 }
 
@@ -437,7 +492,7 @@ fn run_tokens_per_s(sum: &StageNumbers) -> Option<f64> {
     sum.run.as_ref().filter(|_| sum.steps_with_requests > 0)?.tokens_per_s()
 }
 
-/// That several runs are in each row, or that the times of an engine whose run has ended are those of one of its ranks, and
+/// That several runs are in each row, that a stage has no GPU work of its own, or that the times of an engine whose run has ended are those of one of its ranks, and
 /// the shares those of all.
 fn whose_times(view: &View, row: &Row, width: usize) -> Option<Line<'static>> {
     let runs = runs(&shown(view).collect::<Vec<_>>());
@@ -445,6 +500,17 @@ fn whose_times(view: &View, row: &Row, width: usize) -> Option<Line<'static>> {
         let texts = [
             format!("  {runs} runs are shown together; left and right show one process alone"),
             format!("  {runs} runs together; ←/→ shows one process"),
+        ];
+        let text = texts.into_iter().find(|text| text.chars().count() <= width)?;
+        return Some(plain(&text, width));
+    }
+    let has_work = shown(view).any(|process| process.counts.work > 0);
+    if row.launches_none && row.sum.each().0 > 0 && has_work {
+        let none = format!("  {} launches no GPU work itself", row.name);
+        let texts = [
+            format!("{none}: other ranges do, such as those of other threads"),
+            format!("{none}: other ranges do"),
+            none,
         ];
         let text = texts.into_iter().find(|text| text.chars().count() <= width)?;
         return Some(plain(&text, width));
@@ -459,6 +525,19 @@ fn whose_times(view: &View, row: &Row, width: usize) -> Option<Line<'static>> {
     ];
     let text = texts.into_iter().find(|text| text.chars().count() <= width)?;
     Some(plain(&text, width))
+}
+
+/// How long only work of other stages ran in the calls of a stage. Of a run that has ended as in its report, which takes it
+/// from the samples of the host, if there are any.
+fn other_ns(process: &Watched, stage: &str, sum: &StageNumbers) -> u64 {
+    let host = process.window.hosts.get(stage).filter(|host| host.samples >= HOST_SAMPLES_LEAST);
+    match host {
+        Some(host) => {
+            let part = hosts::other_work(host).clamp(0.0, 1.0);
+            (sum.window_ns.saturating_sub(sum.busy_ns) as f64 * part).round() as u64
+        }
+        None => sum.other_ns,
+    }
 }
 
 /// What a call is called, as in a report.
@@ -497,6 +576,7 @@ fn stage_table(
     let is_over = view.look.processes.iter().any(|process| process.window.is_whole);
     let is_there = |title: &str| match title {
         WAIT => has_waits,
+        OTHER => rows.iter().any(|row| row.other >= Some(OTHER_LEAST)),
         TOKENS => has_rate || sums(|sum| sum.steps_with_tokens > 0),
         REQUESTS => sums(|sum| sum.steps_with_requests > 0),
         RATE | WORK => !is_over,
@@ -511,14 +591,7 @@ fn stage_table(
     let mut titles = [format!("STAGE{more}{of}"), format!("STAGE{more}")].into_iter();
     let stage = titles.find(|title| title.chars().count() <= name_width);
     let start = format!("  {}", padded(stage.as_deref().unwrap_or("STAGE"), name_width));
-    let mut units: Vec<&str> =
-        rows.iter().filter(|row| row.sum.each().0 > 0).map(|row| row.unit).collect();
-    units.dedup();
-    let titles = STAGE_TITLES.map(|(title, _)| match (title, units.as_slice()) {
-        (RATE, [unit]) => format!("{}S/S", unit.to_uppercase()),
-        (PER_EACH, [unit]) => format!("WORK/{}", unit.to_uppercase()),
-        (title, _) => title.to_owned(),
-    });
+    let titles = STAGE_TITLES.map(|(title, _)| title.to_owned());
     let line_of = |start: String, cells: &[String; STAGE_TITLES.len()]| {
         let cells = cells.iter().zip(STAGE_TITLES).filter(|(_, (title, _))| is_there(title));
         row_of(start, cells.map(|(cell, (_, width))| (cell, width)), width)
@@ -543,17 +616,20 @@ fn stage_table(
             or_dash(row.wait.map(in_brackets)),
             or_dash(row.gaps.map(share)),
             or_dash(row.idle.map(share)),
+            or_dash(row.other.map(share)),
             or_dash(row.tokens_per_s.map(short)),
             or_dash(row.requests.map(short)),
-            or_dash(row.each_per_s.map(short)),
-            short(row.launches_per_s),
+            or_dash(row.each_per_s.map(|rate| format!("{} {}s/s", short(rate), row.unit))),
             or_dash(row.sum.step_time(90).map(ms)),
-            or_dash(per_each.map(short)),
+            or_dash(per_each.map(|work| format!("{}/{}", short(work), row.unit))),
+            or_dash((row.launches_per_s > 0.0).then(|| short(row.launches_per_s))),
         ];
-        let mut shown = cells.iter().zip(STAGE_TITLES).filter(|(_, (title, _))| is_there(title));
+        let mut shown = cells.iter().zip(STAGE_TITLES).filter(|(_, (title, _))| *title != WORK);
         let text = match shown.all(|(cell, _)| cell == "-") {
             true => {
-                format!("{mark} {:name_width$}  not in calls: only its kernels are known", row.name)
+                let rate = format!(" ({} a second)", short(row.launches_per_s));
+                let rate = if is_over { "" } else { &rate };
+                format!("{start}  no calls: only kernels are known{rate}")
             }
             false => line_of(start, &cells),
         };
@@ -588,149 +664,6 @@ fn row_of<'c>(
         line.push_str(&format!(" {cell:>cell_width$}"));
     }
     line
-}
-
-/// Time and launches of each kernel of a stage, by name, and their classes.
-type Kernels<'v> = (Vec<(&'v str, (u64, u64))>, BTreeMap<&'v str, u8>);
-
-fn kernels_of<'v>(view: &'v View, row: &Row) -> Kernels<'v> {
-    let mut kernels: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
-    let mut class_of: BTreeMap<&str, u8> = BTreeMap::new();
-    let all = view.look.processes.iter().flat_map(|process| &process.window.kernels);
-    for kernel in all.filter(|kernel| kernel.stage == row.name) {
-        class_of.insert(&kernel.name, kernel.class);
-        let sum = kernels.entry(&kernel.name).or_default();
-        *sum = (sum.0.saturating_add(kernel.ns), sum.1.saturating_add(kernel.launches));
-    }
-    (kernels.into_iter().collect(), class_of)
-}
-
-fn kernel_table(view: &View, row: Option<&Row>, height: usize, width: usize) -> Vec<Line<'static>> {
-    let Some(row) = row.filter(|_| height > 0) else { return Vec::new() };
-    let (mut kernels, class_of) = kernels_of(view, row);
-    let mut classes: Vec<(u64, u8)> =
-        row.sum.class_ns.iter().enumerate().map(|(class, &ns)| (ns, class as u8)).collect();
-    classes.retain(|(ns, _)| *ns > 0);
-    classes.order_by(|a, b| b.cmp(a));
-    // As in a report, of the time of kernels.
-    let of_kernels = classes.iter().filter(|(_, class)| !class_label(*class).starts_with("mem"));
-    let total = of_kernels.fold(0u64, |sum, (ns, _)| sum.saturating_add(*ns));
-    let by = view.state.kernels_by;
-    let mean_ns = |(ns, launches): (u64, u64)| ns.checked_div(launches);
-    let size = |sum: (u64, u64)| match by {
-        KernelOrder::Time => (Some(sum.0), sum.1),
-        KernelOrder::Mean => (mean_ns(sum), sum.0),
-    };
-    kernels.order_by(|a, b| size(b.1).cmp(&size(a.1)).then_with(|| a.0.cmp(b.0)));
-    // The last page is full.
-    let shown = height.saturating_sub(1);
-    let above = view.state.above.min(kernels.len().saturating_sub(shown.max(1)));
-    view.kernels_above.set(above);
-    let kernels = kernels.split_off(above);
-    let from = if above > 0 { format!(", from {}", above + 1) } else { String::new() };
-    let from = format!("KERNEL IN {}{from}", row.name);
-    let (_, calls) = row.sum.each();
-    let (has_calls, is_wide) = (width >= WITH_CALLS && calls > 0.0, width >= WIDE);
-    let besides = 41 + if has_calls { 18 } else { 0 } + if is_wide { 16 } else { 0 };
-    let name_width = width.saturating_sub(besides).clamp(8, KERNEL_COLUMNS);
-    let per = unit(&row.sum).to_uppercase();
-    let title = format!(
-        "  {} {:>6}  {} {:>6} {:>8}{}{}",
-        padded("CLASS", 14),
-        "TIME",
-        padded(&from, name_width),
-        marked("TIME", by == KernelOrder::Time),
-        marked("MEAN us", by == KernelOrder::Mean),
-        if has_calls { format!("   N/{per}  us/{per}") } else { String::new() },
-        if is_wide { "  CLASS" } else { "" }
-    );
-    let mut lines = vec![bold(&title, width)];
-    // The last line is the sum of those that have no room.
-    let single = if kernels.len() > shown { shown.saturating_sub(1) } else { kernels.len() };
-    view.kernels_shown.set(single.max(1));
-    let (top, rest) = kernels.split_at_checked(single).unwrap_or((&[], &kernels));
-    let beyond = rest.iter().fold((0u64, 0u64), |sum, (_, (ns, n))| {
-        (sum.0.saturating_add(*ns), sum.1.saturating_add(*n))
-    });
-    let others = format!("{} others", rest.len());
-    let others = (!rest.is_empty()).then_some((others.as_str(), beyond));
-    let mut top = top.iter().copied().chain(others);
-    for at in 0..shown {
-        let class = classes.get(at).map(|&(ns, class)| (class_label(class), part(ns, total)));
-        let (class, class_part) = class.unwrap_or_default();
-        let kernel = top.next();
-        if class.is_empty() && kernel.is_none() {
-            break;
-        }
-        let per_call = |(ns, launches): (u64, u64)| {
-            format!(" {:>8} {:>8}", short(launches as f64 / calls), short(ns as f64 / 1e3 / calls))
-        };
-        let mut more = kernel.filter(|_| has_calls).map_or_else(String::new, |of| per_call(of.1));
-        if let Some((name, _)) = kernel.filter(|_| is_wide) {
-            more.push_str(&format!(
-                "  {}",
-                class_of.get(name).map_or("", |class| class_label(*class))
-            ));
-        }
-        let (name, kernel_part, mean) = kernel.map_or_else(Default::default, |(name, sum)| {
-            let mean = mean_ns(sum).map(|ns| short(ns as f64 / 1e3));
-            (name, part(sum.0, total), mean.unwrap_or_default())
-        });
-        let (class, name) = (padded(class, 14), shorten_kernel(name, name_width));
-        let text = format!(
-            "  {class} {class_part:>6}  {name:name_width$} {kernel_part:>6} {mean:>8}{more}"
-        );
-        lines.push(plain(&text, width));
-    }
-    lines
-}
-
-/// The last minute, a column a second: how long the steps of the stage were, and how busy the GPUs.
-fn minute(view: &View, row: Option<&Row>, width: usize) -> Vec<Line<'static>> {
-    let columns = (0..width.saturating_sub(22).min(60)).rev();
-    let steps: Vec<Option<f64>> = columns.clone().map(|ago| step_ms(view, row?, ago)).collect();
-    let busy: Vec<Option<f64>> = columns.map(|ago| gpu_share(view, ago)).collect();
-    let per = row.map_or_else(String::new, |row| format!("{} ms", row.unit.to_uppercase()));
-    let lines =
-        [(per.as_str(), trend(&steps, None, short)), ("GPU", trend(&busy, Some(1.0), share))];
-    let lines = lines.into_iter().filter_map(|(label, trend)| Some((label, trend?)));
-    let line = |(label, trend)| plain(&format!("  {label:<7} {trend}"), width);
-    lines.map(|of| coloured(line(of), Color::Green, view)).collect()
-}
-
-/// The mean time of the steps of a stage that ended so many seconds before the newest data.
-fn step_ms(view: &View, row: &Row, ago: usize) -> Option<f64> {
-    let (mut steps, mut all_ns) = (0u64, 0u64);
-    for process in &view.look.processes {
-        let seconds = process.window.minute.steps.get(&row.name);
-        let (more, ns) = seconds.and_then(|all| all.iter().rev().nth(ago)).unwrap_or(&(0, 0));
-        (steps, all_ns) = (steps.saturating_add(*more), all_ns.saturating_add(*ns));
-    }
-    (steps > 0).then(|| all_ns as f64 / steps as f64 / 1e6)
-}
-
-/// The part of the second so many seconds before the newest data in which the GPUs worked.
-fn gpu_share(view: &View, ago: usize) -> Option<f64> {
-    let seconds = view.look.processes.iter().map(|process| &process.window.minute.busy_ns);
-    let all: Vec<u64> = seconds.filter_map(|all| all.iter().rev().nth(ago).copied()).collect();
-    let sum: f64 = all.iter().map(|ns| *ns as f64 / 1e9).sum();
-    (!all.is_empty()).then(|| sum / all.len() as f64)
-}
-
-/// Values as bars up to the largest one or `full`, and the least and the largest in figures.
-fn trend(values: &[Option<f64>], full: Option<f64>, text: fn(f64) -> String) -> Option<String> {
-    let known = || values.iter().flatten().copied();
-    let (least, most) = (known().reduce(f64::min)?, known().reduce(f64::max)?);
-    let bars: String = values.iter().map(|value| bar(*value, full.unwrap_or(most))).collect();
-    Some(format!("{bars} {}-{}", text(least), text(most)))
-}
-
-/// The height of a value, of eight; where nothing is known, a space.
-fn bar(value: Option<f64>, full: f64) -> char {
-    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let Some(value) = value else { return ' ' };
-    let part = if full > 0.0 { (value / full).clamp(0.0, 1.0) } else { 0.0 };
-    BARS.get((part * 7.0).round() as usize).copied().unwrap_or(' ')
 }
 
 /// How a process is called, in as few letters as possible.

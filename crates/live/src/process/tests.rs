@@ -102,6 +102,27 @@ fn a_first_call_that_overlaps_others_is_left_out_only_if_its_work_does_not() {
     }
 }
 
+/// Hazard (Watching what runs): The GPU works for something else during the calls of a stage, which looks idle.
+/// Promise: That time is known, in a window and in a recording, also over the edge of a second.
+#[test]
+fn work_of_others_during_the_calls_of_a_stage_is_known() {
+    let mut process = process();
+    for second in 1..=3 {
+        let (first, at) = (second * 1_000, second * S + 900 * MS);
+        process.push(opened(first, at));
+        process.push(kernel(first, at + 10 * MS, at + 40 * MS));
+        // 20 ms beside the own work, and 60 ms on both sides of the edge.
+        process.push(kernel(RANGE_OUTSIDE, at + 20 * MS, at + 60 * MS));
+        process.push(kernel(RANGE_OUTSIDE, at + 80 * MS, at + 120 * MS));
+        process.push(Record::RangeClose { range: first, end: MonoNs(at + 200 * MS) });
+    }
+    process.finish();
+    let times = |of: &StageNumbers| [of.window_ns, of.busy_ns, of.other_ns].map(|ns| ns / MS);
+    assert_eq!(times(&process.window().stages["decode"]), [600, 90, 180]);
+    assert_eq!(times(&process.recording().stages["decode"]), [400, 60, 120]);
+    assert_eq!(process.window().stages["(outside ranges)"].other_ns, 0);
+}
+
 /// Hazard (Watching what runs): No range opens or closes for seconds after a call, while other records come.
 /// Promise: The call ends where its range closed: a pause is no part of it.
 #[test]
@@ -384,7 +405,8 @@ fn readings_of_a_gpu_add_up_to_what_is_known_of_it() {
         ..DeviceState::default()
     };
     process.push(Record::DeviceState(full));
-    let short = DeviceState { sm_clock_mhz: Some(1_980), ..DeviceState::default() };
+    let (at, clock) = (MonoNs(2 * S), Some(1_980));
+    let short = DeviceState { at, sm_clock_mhz: clock, ..DeviceState::default() };
     process.push(Record::DeviceState(short));
     let expected = GpuState {
         power_mw: Some(400_000),
@@ -394,7 +416,10 @@ fn readings_of_a_gpu_add_up_to_what_is_known_of_it() {
         memory_bytes: Some(80 << 30),
         ..GpuState::default()
     };
-    assert_eq!(process.gpus(), [expected]);
+    assert_eq!(process.gpus(), std::slice::from_ref(&expected));
+    // Nothing is read since, and the data goes on.
+    process.push(opened(1, 9 * S));
+    assert_eq!(process.gpus(), [GpuState { age_ns: 7 * S, ..expected }]);
     for device in 0..1_000 {
         process.push(Record::DeviceState(DeviceState { device, ..short }));
     }

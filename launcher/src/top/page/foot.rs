@@ -6,14 +6,14 @@ use stage2_contract::text::numbers::counted;
 use stage2_contract::text::{visible, wrapped_at_most};
 use stage2_live::{Look, RunSteps, Watched};
 
-use super::{Row, View, bold, only, plain};
+use super::{Row, View, bold, only, plain, shown};
 use crate::live_source::{Switch, records};
 
 /// Keys after `q` and `s`, for terminals that are wide enough, and for others.
 const KEYS: [&str; 4] = [
-    "  j/k stage  ←/→ process  PgUp/PgDn kernels  o,t sort  f freeze  w report  ? help",
-    "  j/k stage  ←/→ process  PgDn kernels  o,t sort  w report  ? help",
-    "  j/k stage  ←/→ process  o,t sort  f freeze  w report  ? help",
+    "  j/k stage  ←/→ process  PgUp/PgDn kernels  / filter  o,t sort  f freeze  w report  ? help",
+    "  j/k stage  ←/→ process  / filter  o,t sort  w report  ? help",
+    "  j/k stage  ←/→ process  w report  ? help",
     "  ? more keys",
 ];
 
@@ -32,9 +32,11 @@ pub(super) fn foot(view: &View, rows: &[Row], width: usize, room: usize) -> Vec<
         _ => look.problems.last().cloned(),
     };
     // The most urgent one has the lines; a page of text has room for all.
-    let all = [view.state.said.clone(), problem, left_out(look), note(look)];
-    // Where nothing is recorded, there is room for what came of the last key and for the reason.
-    let (most, each) = match (view.is_text, rows.is_empty()) {
+    let all = [view.state.said.clone(), problem, left_out(look), note(view)];
+    // Where nothing is recorded, there is room for what came of the last key and for the reason; and what a key began
+    // may be slow for that reason.
+    let goes_on = view.state.said.as_deref().is_some_and(goes_on);
+    let (most, each) = match (view.is_text, rows.is_empty() || goes_on) {
         (true, _) => (usize::MAX, usize::MAX),
         (false, true) => (2, SAID_LINES),
         (false, false) => (1, SAID_LINES),
@@ -73,10 +75,25 @@ pub(super) fn foot(view: &View, rows: &[Row], width: usize, room: usize) -> Vec<
         () if phases.iter().any(|phase| records(phase)) => "  s stop",
         () => "  s record",
     };
-    let keys = KEYS.map(|more| format!("q quit{switch}{more}"));
+    let filter = visible(view.state.filter.as_bytes());
+    let filtered = match filter.as_str() {
+        "" => String::new(),
+        filter => format!("Esc clears /{filter}  "),
+    };
+    if view.state.types {
+        let text = format!("/{filter}_  Enter: done  Esc: show all stages and kernels again");
+        lines.push(bold(&text, width));
+        return lines;
+    }
+    let keys = KEYS.map(|more| format!("{filtered}q quit{switch}{more}"));
     let fits = |keys: &&String| keys.chars().count() <= width;
     lines.push(bold(keys.iter().find(fits).unwrap_or(&keys[3]), width));
     lines
+}
+
+/// Whether a message tells of what is not done yet.
+pub(crate) fn goes_on(said: &str) -> bool {
+    said.ends_with("...")
 }
 
 /// Whether so much work came too late for the busy time that a share shows it.
@@ -96,13 +113,16 @@ fn left_out(look: &Look) -> Option<String> {
     }
 }
 
-/// The first note, what is wrong before what is merely special, and how many more processes have one.
-fn note(look: &Look) -> Option<String> {
-    let suspect = || look.processes.iter().filter(|process| process.is_suspect);
-    let first = suspect().next().or(look.processes.iter().find(|of| !of.notes.is_empty()))?;
+/// The first note of the processes that are shown, what is wrong before what is merely special, and how many more have
+/// one.
+fn note(view: &View) -> Option<String> {
+    let all: Vec<&Watched> = shown(view).collect();
+    let suspect = || all.iter().copied().filter(|process| process.is_suspect);
+    let first = suspect().next().or(all.iter().copied().find(|of| !of.notes.is_empty()))?;
     let more = match suspect().count() {
         0 | 1 => String::new(),
-        some => format!(" ({} more like this)", counted(some as u64 - 1, "process")),
+        2 => "; 1 more process has a message".to_owned(),
+        some => format!("; {} more processes have messages", some - 1),
     };
     Some(format!("{}: {}{more}", first.pid, first.notes.first()?))
 }
@@ -116,7 +136,7 @@ fn question(switch: &Switch, width: usize) -> Vec<Line<'static>> {
         Some(pid) => format!("process {pid}"),
         None => counted(pids.len() as u64, "process"),
     };
-    let text = format!("{doing} recording of {of}? y: {doing}, any other key: no");
+    let text = format!("{doing} recording {of}? y: {doing}, any other key: no");
     let text = wrapped_at_most(&text, width, SAID_LINES).into_iter().map(|line| bold(&line, width));
     let cost = wrapped_at_most(cost, width, COST_LINES).into_iter().map(|line| plain(&line, width));
     text.chain(cost).collect()

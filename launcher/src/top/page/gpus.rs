@@ -42,6 +42,13 @@ fn whose(view: &View, process: &Watched, has: fn(&Watched) -> bool) -> String {
     if is_told { format!("{} ", who(process)) } else { String::new() }
 }
 
+/// Readings that are older are told to be: they come about once a second.
+const OLD_NS: u64 = 5_000_000_000;
+
+fn old(age_ns: u64) -> String {
+    if age_ns > OLD_NS { format!("({} s old) ", age_ns / 1_000_000_000) } else { String::new() }
+}
+
 /// Many GPUs in one line: the lowest and the highest value of each kind, and how many of them are held down.
 fn together(all: &[&GpuState]) -> String {
     let range = |of: fn(&GpuState) -> Option<f64>, unit: &str| {
@@ -71,7 +78,8 @@ fn together(all: &[&GpuState]) -> String {
         limits,
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
-    format!("{} {}", counted(all.len() as u64, "GPU"), parts.join(" "))
+    let old = old(all.iter().map(|gpu| gpu.age_ns).max().unwrap_or(0));
+    format!("{} {old}{}", counted(all.len() as u64, "GPU"), parts.join(" "))
 }
 
 fn gib(bytes: u64) -> f64 {
@@ -101,7 +109,7 @@ fn gpu_text(gpu: &GpuState) -> String {
         limit,
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
-    format!("GPU{} {}", gpu.device, parts.join(" "))
+    format!("GPU{} {}{}", gpu.device, old(gpu.age_ns), parts.join(" "))
 }
 
 /// The hardware counters: a line for each GPU, as many as there is room for.
@@ -113,13 +121,19 @@ pub(super) fn counters(view: &View, height: usize, width: usize) -> Vec<Line<'st
             let of: Vec<&Counter> =
                 process.counters.iter().filter(|of| of.device == device).collect();
             let whose = whose(view, process, |of| !of.counters.is_empty());
-            (format!("{whose}GPU{device} "), counter_texts(&of))
+            // Those of a set that is sampled no more have no place next to the new ones.
+            let age_ns = of.iter().map(|of| of.age_ns).min().unwrap_or(0);
+            let of: Vec<&Counter> =
+                of.into_iter().filter(|of| of.age_ns < age_ns.saturating_add(OLD_NS)).collect();
+            let old = old(age_ns);
+            (format!("{whose}GPU{device} {old}"), counter_texts(&of))
         }));
     }
     let hidden = gpus.len().saturating_sub(height);
     let (end, last) = match hidden {
         0 => (String::new(), 0),
-        some => (format!("  ({} more)", counted(some as u64, "GPU")), height.saturating_sub(1)),
+        1 => ("  (1 more GPU)".to_owned(), height.saturating_sub(1)),
+        some => (format!("  ({some} more GPUs)"), height.saturating_sub(1)),
     };
     let mut lines = Vec::new();
     for (at, (gpu, texts)) in gpus.iter().take(height).enumerate() {

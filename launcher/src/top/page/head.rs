@@ -3,7 +3,7 @@
 use ratatui::style::Color;
 use ratatui::text::Line;
 use stage2_contract::text::numbers::{count, counted};
-use stage2_contract::text::shorten;
+use stage2_contract::text::{shorten, visible};
 use stage2_live::{Look, MINUTE_S, Watched};
 
 use super::{
@@ -12,7 +12,7 @@ use super::{
 };
 
 /// The least and the most columns of the name of a run: it gives way in the middle.
-const NAME_LEAST: usize = 8;
+const NAME_LEAST: usize = 12;
 const NAME_MOST: usize = 40;
 
 /// The age of data: short, and known only roughly where it is long.
@@ -57,19 +57,26 @@ pub(super) fn head(view: &View, width: usize) -> Vec<Line<'static>> {
     } else {
         format!("{all}{on}{waiting}  ")
     };
-    let short = format!("{}  {age}{frozen}", counted(rows.len() as u64, "process"));
+    let few = format!("{age}{frozen}");
+    let short = format!("{}  {few}", counted(rows.len() as u64, "process"));
     let (state, span) = (format!("{all}{age}{frozen}"), span(view));
-    let whole_state = format!("{state}{span}");
-    let all = match look.hosts.filter(|(_, all)| *all > 1) {
+    let (whole_state, whole_few) = (format!("{state}{span}"), format!("{few}{span}"));
+    let all: Vec<String> = match look.hosts.filter(|(_, all)| *all > 1) {
         // Hosts that do not answer are worth more than the time.
         Some((answer, all)) => {
             let hosts = format!("{answer} of {all} hosts answer  ");
-            [format!("{hosts}{whole_state}"), format!("{hosts}{state}"), state, short]
+            let all = [format!("{hosts}{whole_state}"), format!("{hosts}{state}"), state, short];
+            all.map(|text| format!("{BEFORE}{text}")).into()
         }
-        // The name of a run tells it apart from others, if only by its ends.
-        None => [named(view, &whole_state, width), named(view, &state, width), state, short],
+        // The name of a run tells it apart from others, if only by its ends; what is watched with is known.
+        None => {
+            let all = [&whole_state, &state, &whole_few, &few];
+            let name = shorten(&view.name, NAME_MOST);
+            let first = format!("{BEFORE}{name}  {whole_state}");
+            let others = all.map(|text| named(view, text, width));
+            std::iter::once(first).chain(others).chain([few.clone()]).collect()
+        }
     };
-    let all = all.map(|text| format!("{BEFORE}{text}"));
     let fits = |text: &&String| text.chars().count() <= width;
     let first = all.iter().find(fits).or(all.last()).cloned().unwrap_or_default();
     vec![bold(&shorten(&first, width), width), whole(view, width)]
@@ -82,7 +89,7 @@ const IDLE_S: usize = 3;
 
 /// A text behind the name of the run, which has the columns that are left.
 fn named(view: &View, text: &str, width: usize) -> String {
-    let besides = BEFORE.len() + 2 + text.chars().count();
+    let besides = 2 + text.chars().count();
     let room = width.saturating_sub(besides).clamp(NAME_LEAST, NAME_MOST);
     format!("{}  {text}", shorten(&view.name, room))
 }
@@ -105,9 +112,21 @@ fn whole(view: &View, width: usize) -> Line<'static> {
         skipped => format!("  {skipped} MB skipped"),
     };
     let (work, none) = (count(work), without_work(view));
-    let text = format!(
-        "lost {lost}  GPU work {work}{none}  placed {coverage}  in ranges {in_ranges}{skipped}"
-    );
+    let parts = [
+        format!("lost {lost}"),
+        format!("GPU work {work}{none}"),
+        format!("placed {coverage}"),
+        format!("in ranges {in_ranges}{skipped}"),
+    ];
+    let mut text = String::new();
+    for part in parts {
+        let between = if text.is_empty() { "" } else { "  " };
+        // A number is whole, or not there.
+        if text.chars().count() + between.len() + part.chars().count() <= width {
+            text.push_str(between);
+            text.push_str(&part);
+        }
+    }
     let text = plain(&text, width);
     if lost == "0" { text } else { coloured(text, Color::Yellow, view) }
 }
@@ -150,11 +169,15 @@ pub(super) fn is_first(view: &View) -> bool {
 /// Why there is no stage yet.
 pub(super) fn nothing(view: &View) -> String {
     let (read, all) = amounts(&view.look);
+    let filter = &view.state.filter;
+    if !filter.is_empty() && !view.look.is_reading {
+        return format!("no stage and no kernel has `{}` in its name", visible(filter.as_bytes()));
+    }
     match dormant(view) {
         _ if view.look.is_reading => match all {
-            0 => "nothing is read yet".to_owned(),
+            0 => "nothing has been read yet".to_owned(),
             all => format!(
-                "{} of the trace files has been read; the numbers come after that",
+                "read {} of the trace files; numbers follow when all is read",
                 part(read, all)
             ),
         },
@@ -168,7 +191,7 @@ pub(super) fn nothing(view: &View) -> String {
 }
 
 /// The time that the tables are about: rates and shares of it.
-fn span(view: &View) -> String {
+pub(super) fn span(view: &View) -> String {
     if view.look.is_reading {
         return String::new();
     }

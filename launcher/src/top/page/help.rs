@@ -5,44 +5,61 @@ use stage2_contract::text::wrapped_at_most;
 
 use super::{View, bold, plain};
 
-pub(super) const HELP: [(&str, &str); 18] = [
+pub(super) const HELP: [(&str, &str); 23] = [
     ("up, down, k, j", "choose a stage: its kernels, chart and host causes are shown"),
     ("left, right", "show one process alone, or all again"),
+    ("/", "show only stages and kernels whose names contain a text; Esc: all again"),
     ("PgUp, PgDn", "scroll the kernels"),
     ("o, t", "sort processes by rank, P50, BUSY, WAIT, LOST; kernels by mean"),
     ("s", "start or stop recording (of the one shown alone); asks first"),
     ("f, w, q", "freeze; write a report of everything recorded so far; quit"),
     (
         "Numbers",
-        "of the last 10 s; ended: all calls but the first. Ranks: means; P50, P99: of all calls (ended engine: of \
-         one rank, as TOKENS/S)",
+        "are of the time that the first line names: the last 10 s at most, and after the end all calls but the first. \
+         Of several ranks, they are means, but P50, P90 and P99 are of the calls of all ranks (an engine that has \
+         ended: P50, P99 and TOKENS/S are those of one rank)",
     ),
     (
         "PER, P50, P99",
-        "what a time is of: a call of a stage (an outermost range), or a step: of an engine, or a range \
-         that fills the calls",
+        "the time of a call or of a step, as PER says. A call is an outermost range (a stage); steps are those of an \
+         engine, or ranges that fill the calls",
     ),
     (
         "BUSY GAPS IDLE",
-        "shares of the time in calls, which add up to 100%: GPU work of the stage ran; gaps of at most \
-         50 us between work; the rest",
+        "shares of the time in calls: GPU work of the stage ran; gaps of at most 50 us between work; no work ran. \
+         OTHER (if 1% or more): only work of other stages ran. Together, they are 100%",
     ),
     ("(WAIT)", "waits for other ranks in BUSY, estimated; *: late rank, +: why"),
     (
-        "TOKENS/S, REQS",
-        "tokens of a process (ended: per second in calls); requests of a step. CALLS/S, STEPS/S, N/S: \
-         see PER. WORK/S, WORK/N: GPU work",
+        "TOKENS/S",
+        "tokens of a process (ended: per second in calls). If it is missing: --tokens STAGE for a stage whose payload \
+         is tokens, or a field `tokens` of the ranges",
+    ),
+    ("REQS, RATE", "requests in a step; calls or steps that ended per second"),
+    (
+        "GPU WORK",
+        "kernels, copies, fills and graphs of a call or step; WORK/S: per second; COUNT: of this kernel",
     ),
     ("CALL ms, GPU", "mean per second of the last minute; least and largest value"),
-    ("CLASS, KERNEL", "TIME: share of the kernel time of the chosen stage"),
+    ("CLASS, KERNEL", "TIME is their share of the kernel time of the chosen stage"),
     (
         "NO WORK",
-        "time without GPU work (ended: in calls of the chosen stage), and SHAREs of it by what the \
+        "the part of the time without GPU work (ended: in calls of the chosen stage), and SHAREs of it by what the \
          threads that launch did",
     ),
     ("RANK table", "P50 to (WAIT): of the chosen stage. GPU: busy, of all stages"),
     ("GPU work", "placed: its launch is known; in ranges: of a stage"),
-    ("LOST", "missing records and events; ?: and an unknown number more"),
+    ("LOST", "missing records and events; ?: more is missing, by an unknown number"),
+    (
+        "GPU0 ... W",
+        "power, clocks, temperature and memory of all processes; !: why the clocks are reduced",
+    ),
+    (
+        "GPU0 DRAM ...",
+        "hardware counters, means of about 1 s: bytes per second through DRAM, L2, PCIe and NVLink; percent of cycles \
+         in which tensor cores, and SMs at all, were active; issue: instructions, percent of the peak; (9 s old): no \
+         newer reading",
+    ),
     ("Colours", "yellow: the late rank, lost records; red: no data comes"),
 ];
 

@@ -5,7 +5,8 @@ use stage2_contract::text::{shorten, wrapped_at_most};
 use stage2_live::{HostIdle, Watched};
 use stage2_model::{HostCause, HostCauseKind};
 
-use super::processes::{has_file, sorted_processes};
+use super::head::span;
+use super::processes::{has_file, more_processes, sorted_processes};
 use super::{Row, UNUSED, View, WIDE, bold, id, only, or_dash, plain, share, who};
 
 /// The most causes of a process, and on a wide terminal.
@@ -15,6 +16,12 @@ pub(super) const CAUSES_WIDE: usize = 6;
 /// In the calls of a stage of a run that has ended, else in the last seconds.
 pub(super) fn host_of<'p>(process: &'p Watched, stage: &str) -> &'p HostIdle {
     process.window.hosts.get(stage).unwrap_or(&process.window.host)
+}
+
+/// The part of the time without work of a stage in which that of other ones ran, as the host was sampled.
+pub(super) fn other_work(host: &HostIdle) -> f64 {
+    let other = host.causes.iter().find(|cause| cause.kind == HostCauseKind::OtherWork);
+    other.map_or(0.0, |cause| cause.percent / 100.0)
 }
 
 /// What the host did while no work ran: in the chosen stage of a run that has ended, else in the last seconds. Of
@@ -29,7 +36,7 @@ pub(super) fn hosts<'v>(
     let alone = only(view).map(id);
     let mut all = sorted_processes(view, row);
     all.retain(|of| has_file(of) && alone.as_ref().is_none_or(|alone| *alone == id(of)));
-    let stage = row.map(|row| &row.name);
+    let stage = row.filter(|row| !row.launches_none).map(|row| &row.name);
     let in_stage = |of: &'v Watched| Some((of, of.window.hosts.get(stage?)?));
     let mut hosts: Vec<(&Watched, &HostIdle)> = all.iter().filter_map(|of| in_stage(of)).collect();
     let place = match stage.filter(|_| !hosts.is_empty()) {
@@ -38,20 +45,25 @@ pub(super) fn hosts<'v>(
             hosts = all.iter().map(|of| (*of, &of.window.host)).collect();
             let is_whole = all.iter().any(|of| of.window.is_whole);
             // Of a run that goes on, also between calls.
-            Place::All(if is_whole { "ALL STAGES" } else { "ALL STAGES, LAST 10 s" })
+            let span = if is_whole { String::new() } else { span(view) };
+            let span = span.trim().replace("last", ", LAST");
+            Place::All(format!("ALL STAGES{span}"))
         }
     };
     if hosts.is_empty() {
         return Vec::new();
     }
     let each = (height / hosts.len()).clamp(1, most);
-    let rows = hosts.into_iter().take(height / each).map(|(process, host)| {
+    let hidden = match hosts.len().saturating_sub(height / each) {
+        // The line that counts them needs that of one.
+        some if some > 0 && height > 1 => some + 1,
+        _ => 0,
+    };
+    let shown = (height / each).min(hosts.len().saturating_sub(hidden));
+    let rows = hosts.into_iter().take(shown).map(|(process, host)| {
         // As in a report, the GPU is not idle in a stage while it works for another one.
-        let is_other = |cause: &&HostCause| {
-            matches!(place, Place::Stage(_)) && cause.kind == HostCauseKind::OtherWork
-        };
-        let other = host.causes.iter().find(is_other).map_or(0.0, |cause| cause.percent / 100.0);
-        let idle = (1.0 - other).max(f64::EPSILON);
+        let is_other = |cause: &&HostCause| cause.kind == HostCauseKind::OtherWork;
+        let idle = (1.0 - other_work(host)).max(f64::EPSILON);
         let unused = host.idle_ns as f64 / host.ns as f64 * idle;
         let unused = or_dash((host.ns > 0).then(|| share(unused)));
         // Why there are no causes, or no lines in them.
@@ -80,7 +92,11 @@ pub(super) fn hosts<'v>(
         }
         (who(process), unused, causes, why.cloned(), each)
     });
-    host_lines(&place, rows, width)
+    let mut lines = host_lines(&place, rows, width);
+    if hidden > 0 {
+        lines.push(more_processes(hidden, width));
+    }
+    lines
 }
 
 /// Percent of the time without work that make a cause worth a line, and all that have none.
@@ -100,7 +116,8 @@ type HostRow = (String, String, Causes, Option<String>, usize);
 enum Place {
     /// The calls of this stage.
     Stage(String),
-    All(&'static str),
+    /// The whole time.
+    All(String),
 }
 
 fn host_lines(
@@ -113,8 +130,7 @@ fn host_lines(
     };
     let text_width = width.saturating_sub(BEFORE_CAUSE);
     let all = match place {
-        Place::Stage(stage) => stage.as_str(),
-        Place::All(all) => *all,
+        Place::Stage(of) | Place::All(of) => of.as_str(),
     };
     let titles = ["WHAT THE HOST DID WHILE NO WORK RAN", "HOST WHILE NO WORK RAN", "HOST"]
         .map(|title| format!("{title}, IN {all}"));

@@ -8,7 +8,6 @@ use std::path::Path;
 use ratatui::style::{Color, Modifier};
 use ratatui::text::Line;
 use stage2_contract::order::Order as _;
-use stage2_contract::text::numbers::counted;
 use stage2_contract::text::{shorten, visible};
 use stage2_live::{FileState, StageNumbers, Watched};
 use stage2_model::{HostCause, LATE_ERRORS_SURE};
@@ -197,7 +196,7 @@ pub(super) fn processes(
     let titles = [
         (marked("P50 ms", by == ProcessOrder::StepTime), 7),
         ("P99 ms".to_owned(), 7),
-        // The idlest first.
+        // The least busy first.
         (if by == ProcessOrder::Busy { "BUSY▴".to_owned() } else { "BUSY".to_owned() }, 5),
         // The late one has a mark behind it.
         (format!("({}) ", marked("WAIT", by == ProcessOrder::Wait)), 8),
@@ -279,13 +278,19 @@ pub(super) fn processes(
         lines.push(line);
     }
     if shown < sorted.len() && shown < height {
-        let more = counted((sorted.len() - shown) as u64, "process");
-        lines.push(plain(&format!("       {more} more (left, right: show one alone)"), width));
+        lines.push(more_processes(sorted.len() - shown, width));
     }
     let most = if width >= WIDE { CAUSES_WIDE } else { CAUSES };
     let why = why_late(view, row, height.min(most), width).into_iter();
     lines.extend(why.map(|why| coloured(plain(&why, width), Color::Yellow, view)));
     lines
+}
+
+/// That some processes have no row.
+pub(super) fn more_processes(hidden: usize, width: usize) -> Line<'static> {
+    let processes = if hidden == 1 { "process" } else { "processes" };
+    let text = format!("       {hidden} more {processes} (left, right: show one alone)");
+    plain(&text, width)
 }
 
 /// The folder of the run of a process.

@@ -1,0 +1,121 @@
+//! Classes and kernels of the chosen stage -> their table.
+
+use std::collections::BTreeMap;
+
+use ratatui::text::Line;
+use stage2_contract::order::Order as _;
+use stage2_contract::text::shorten_kernel;
+use stage2_live::class_label;
+
+use super::{
+    KERNEL_COLUMNS, KernelOrder, Row, View, WIDE, WITH_CALLS, bold, marked, padded, part, plain,
+    short, unit,
+};
+
+/// Time and launches of each kernel of a stage, by name, and their classes.
+pub(super) type Kernels<'v> = (Vec<(&'v str, (u64, u64))>, BTreeMap<&'v str, u8>);
+
+pub(super) fn kernels_of<'v>(view: &'v View, row: &Row) -> Kernels<'v> {
+    let mut kernels: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    let mut class_of: BTreeMap<&str, u8> = BTreeMap::new();
+    let all = view.look.processes.iter().flat_map(|process| &process.window.kernels);
+    for kernel in all.filter(|kernel| kernel.stage == row.name) {
+        class_of.insert(&kernel.name, kernel.class);
+        let sum = kernels.entry(&kernel.name).or_default();
+        *sum = (sum.0.saturating_add(kernel.ns), sum.1.saturating_add(kernel.launches));
+    }
+    // Of a stage that is looked for by its own name, all of them.
+    if kernels.keys().any(|name| view.state.is_wanted(name)) {
+        kernels.retain(|name, _| view.state.is_wanted(name));
+    }
+    (kernels.into_iter().collect(), class_of)
+}
+
+pub(super) fn kernel_table(
+    view: &View,
+    row: Option<&Row>,
+    height: usize,
+    width: usize,
+) -> Vec<Line<'static>> {
+    let Some(row) = row.filter(|_| height > 0) else { return Vec::new() };
+    let (mut kernels, class_of) = kernels_of(view, row);
+    let mut classes: Vec<(u64, u8)> =
+        row.sum.class_ns.iter().enumerate().map(|(class, &ns)| (ns, class as u8)).collect();
+    classes.retain(|(ns, _)| *ns > 0);
+    classes.order_by(|a, b| b.cmp(a));
+    // As in a report, of the time of kernels.
+    let of_kernels = classes.iter().filter(|(_, class)| !class_label(*class).starts_with("mem"));
+    let total = of_kernels.fold(0u64, |sum, (ns, _)| sum.saturating_add(*ns));
+    let by = view.state.kernels_by;
+    let mean_ns = |(ns, launches): (u64, u64)| ns.checked_div(launches);
+    let size = |sum: (u64, u64)| match by {
+        KernelOrder::Time => (Some(sum.0), sum.1),
+        KernelOrder::Mean => (mean_ns(sum), sum.0),
+    };
+    kernels.order_by(|a, b| size(b.1).cmp(&size(a.1)).then_with(|| a.0.cmp(b.0)));
+    // The last page is full.
+    let shown = height.saturating_sub(1);
+    let above = view.state.above.min(kernels.len().saturating_sub(shown.max(1)));
+    view.kernels_above.set(above);
+    let kernels = kernels.split_off(above);
+    let from = if above > 0 { format!(", from {}", above + 1) } else { String::new() };
+    let from = format!("KERNEL IN {}{from}", row.name);
+    let (_, calls) = row.sum.each();
+    let (has_calls, is_wide) = (width >= WITH_CALLS && calls > 0.0, width >= WIDE);
+    let besides = 41 + if has_calls { 20 } else { 0 } + if is_wide { 16 } else { 0 };
+    let name_width = width.saturating_sub(besides).clamp(8, KERNEL_COLUMNS);
+    let per = unit(&row.sum).to_uppercase();
+    let title = format!(
+        "  {} {:>6}  {} {:>6} {:>8}{}{}",
+        padded("CLASS", 14),
+        "TIME",
+        padded(&from, name_width),
+        marked("TIME", by == KernelOrder::Time),
+        marked("MEAN us", by == KernelOrder::Mean),
+        if has_calls {
+            format!(" {:>10} {:>8}", format!("COUNT/{per}"), format!("us/{per}"))
+        } else {
+            String::new()
+        },
+        if is_wide { "  CLASS" } else { "" }
+    );
+    let mut lines = vec![bold(&title, width)];
+    // The last line is the sum of those that have no room.
+    let single = if kernels.len() > shown { shown.saturating_sub(1) } else { kernels.len() };
+    view.kernels_shown.set(single.max(1));
+    let (top, rest) = kernels.split_at_checked(single).unwrap_or((&[], &kernels));
+    let beyond = rest.iter().fold((0u64, 0u64), |sum, (_, (ns, n))| {
+        (sum.0.saturating_add(*ns), sum.1.saturating_add(*n))
+    });
+    let others = format!("{} others", rest.len());
+    let others = (!rest.is_empty()).then_some((others.as_str(), beyond));
+    let mut top = top.iter().copied().chain(others);
+    for at in 0..shown {
+        let class = classes.get(at).map(|&(ns, class)| (class_label(class), part(ns, total)));
+        let (class, class_part) = class.unwrap_or_default();
+        let kernel = top.next();
+        if class.is_empty() && kernel.is_none() {
+            break;
+        }
+        let per_call = |(ns, launches): (u64, u64)| {
+            format!(" {:>10} {:>8}", short(launches as f64 / calls), short(ns as f64 / 1e3 / calls))
+        };
+        let mut more = kernel.filter(|_| has_calls).map_or_else(String::new, |of| per_call(of.1));
+        if let Some((name, _)) = kernel.filter(|_| is_wide) {
+            more.push_str(&format!(
+                "  {}",
+                class_of.get(name).map_or("", |class| class_label(*class))
+            ));
+        }
+        let (name, kernel_part, mean) = kernel.map_or_else(Default::default, |(name, sum)| {
+            let mean = mean_ns(sum).map(|ns| short(ns as f64 / 1e3));
+            (name, part(sum.0, total), mean.unwrap_or_default())
+        });
+        let (class, name) = (padded(class, 14), shorten_kernel(name, name_width));
+        let text = format!(
+            "  {class} {class_part:>6}  {name:name_width$} {kernel_part:>6} {mean:>8}{more}"
+        );
+        lines.push(plain(&text, width));
+    }
+    lines
+}
