@@ -138,7 +138,9 @@ fn steps(subject: &Subject<'_>, engine: &EngineRun) -> Table {
     let columns = vec![
         Column::workload("stage").at("/stage"),
         Column::number("steps", "count").at("/steps"),
-        Column::number("p50_ms", "ms").of("steps that another one follows immediately").at("/p50_ns"),
+        Column::number("p50_ms", "ms")
+            .of("steps that another one follows immediately")
+            .at("/p50_ns"),
         Column::number("p99_ms", "ms").at("/p99_ns"),
         Column::number("prefill_requests", "count")
             .of("mean of a step")

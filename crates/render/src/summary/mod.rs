@@ -9,6 +9,7 @@ pub(crate) mod tests;
 
 use std::collections::HashSet;
 
+use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, counted, ms3, or_absent, percent1, shown_time, us3};
 use stage2_contract::text::{code, code_in_text, shorten, shorten_kernel};
 use stage2_model::{DeviceRow, Fact, ModelUse, OperatorRow, Report, StageRow};
@@ -21,7 +22,9 @@ use crate::costs::costs_in_brief;
 use crate::facts::{brief_screen, verdict_in_full};
 use crate::kernels::waiting_in_communication;
 use crate::operators::basis;
-use crate::page::{Page, busy_in_stages, idle_percent, is_answered, ms_of, run_line, step_is};
+use crate::page::{
+    Page, busy_in_stages, idle_percent, is_answered, lead_first, ms_of, run_line, step_is,
+};
 use crate::stages::no_stage;
 use crate::table::{NAME_CHARS, Table, decimal, name, none, sentence, text};
 use crate::utilisation::mfu;
@@ -308,9 +311,13 @@ fn operators(report: &Report) -> String {
         .right("Host total (ms)", |row| row.host_total_ns.map(ms3))
         .right("GPU total (ms)", |row| row.gpu_inclusive_ns.map(ms3))
         .right("Calls", |row| count(row.calls))
-        .right("Host mean (us)", |row| row.host_mean_ns.map(us3));
-    let (basis, source) = (basis(found), text(&found.source));
-    let note = format!("{basis} Operators are nested. Source: {source}.\n\n");
+        .right("Warm mean (us)", |row| row.host_warm_mean_ns().map(us3));
+    // How work is attributed, operators.md says.
+    let source = found.source.split(';').next().unwrap_or_default();
+    let (basis, source) = (basis(found), text(source));
+    let note = format!(
+        "{basis} The order and the warm mean leave out first calls. Operators are nested. Source: {source}.\n\n"
+    );
     table.markdown_with_rest_in("operators.md") + &note
 }
 
@@ -328,6 +335,14 @@ fn kernels(report: &Report) -> String {
     let waiting = waiting_in_communication(report);
     let is_apart = |kernel: &&&Kernel<'_>| waiting.is_some() && kernel.row.class == COMMUNICATION;
     let (mut apart, mut rows): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| is_apart(&row));
+    // What the verdict is about comes first, even where another stage takes longer.
+    let lead = lead_first(report).next().map(|lead| lead.stage.as_str());
+    rows.order_by_key(|kernel| Some(kernel.row.stage.as_str()) != lead);
+    let leads = rows.first().filter(|kernel| Some(kernel.row.stage.as_str()) == lead);
+    let leads = leads.filter(|lead| rows.iter().any(|kernel| kernel.row.stage != lead.row.stage));
+    let leads = leads.map_or_else(String::new, |kernel| {
+        format!(" Those of {} come first.", name(&kernel.row.stage))
+    });
     let last = apart.len().min(COMMUNICATION_SHOWN);
     let at = rows.len().min(KERNELS.saturating_sub(last));
     rows.splice(at..at, apart.drain(..last));
@@ -356,10 +371,9 @@ fn kernels(report: &Report) -> String {
         }
     };
     let unit = step_is(report, text).filter(|_| shown.iter().any(|k| loss(k).0.is_some()));
-    let waiting = waiting
-        .map(|said| format!(" Communication comes last, not ranked with the others. {said}"));
+    let waiting = waiting.map(|said| format!(" Communication comes last. {said}"));
     format!(
-        "{}{more}Shares: of the stage's kernel time, without cold first calls where there are others.{}{} {}\n\n",
+        "{}{more}Shares: of the stage's kernel time, without cold first calls where there are others.{leads}{}{} {}\n\n",
         table.markdown(),
         unit.map_or_else(String::new, |said| format!(" {said}")),
         waiting.unwrap_or_default(),
