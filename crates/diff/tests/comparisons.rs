@@ -949,6 +949,33 @@ fn more_runs_on_the_other_side_do_not_decide_what_a_single_run_leaves_open() {
     assert_eq!(twice.conditions[0].outcome, Outcome::Failed, "{:?}", twice.conditions);
 }
 
+/// The range of an engine's step ends before the step does, and varies less than the time to the next step.
+#[test]
+fn the_noise_of_steps_of_an_engine_is_that_of_their_times_and_not_of_their_ranges() {
+    let of = |p50_ns: u64, std_ns: Option<u64>| {
+        let mut report = report(&[("decode", 101, 2_000_000, vec![("k".into(), 101, 4000)])]);
+        report.stages[0].host_warm_std_ns = Some(20_000);
+        let step = StepTimes {
+            unit: StepUnit::OfEngine,
+            path: Some("decode".into()),
+            steps: 100,
+            p50_ns,
+            mean_ns: p50_ns,
+            std_ns,
+            ..StepTimes::default()
+        };
+        report.answer.stages.push(StageAnswer { step: Some(step), ..answer("decode") });
+        report
+    };
+    let word = |std_ns: Option<u64>| {
+        let found = diff(&[&of(4_000_000, std_ns)], &[&of(4_300_000, std_ns)], &[], false);
+        found.stages[0].metric("step_ms").map(|step| step.word())
+    };
+    assert_eq!(word(Some(40_000)), Some("longer"), "7.5 % against 5 %");
+    assert_eq!(word(Some(1_300_000)), Some("within noise"), "7.5 % against 11 %");
+    assert_eq!(word(None), Some("not judged"), "an older report does not know it");
+}
+
 /// Its window is one value of a run, however many steps are in it.
 #[test]
 fn idle_time_is_judged_of_several_runs_or_with_the_step_that_it_is_part_of() {
