@@ -677,6 +677,24 @@ impl Noise {
     pub fn is_judged(self) -> bool {
         self.method != NoiseMethod::OneRunEach && !self.exceeds_value
     }
+
+    /// Why they do not tell; nothing where they do.
+    pub fn why_not_judged(self) -> Option<&'static str> {
+        let is_range = matches!(self.method, NoiseMethod::RankTest | NoiseMethod::Separation);
+        match (self.method, self.exceeds_value) {
+            (NoiseMethod::OneRunEach, _) => Some("one value per run"),
+            (_, true) if is_range => Some("an interval that reaches 100 %"),
+            (_, true) => Some("noise as large as the value"),
+            (_, false) => None,
+        }
+    }
+}
+
+/// Reasons, each once: `one value per run, or noise as large as the value`; nothing of none.
+pub(crate) fn either(reasons: impl Iterator<Item = &'static str>) -> Option<String> {
+    let reasons: std::collections::BTreeSet<&str> = reasons.collect();
+    let reasons: Vec<&str> = reasons.into_iter().rev().collect();
+    (!reasons.is_empty()).then(|| reasons.join(", or "))
 }
 
 /// A kind of GPU work.
