@@ -671,7 +671,6 @@ fn named_work<'n, 'c: 'n>(
 fn kernels(of: &Comparison, stages: &[&StageChange]) -> String {
     let largest = |stage: &StageChange| {
         let LargeWork { named, cancelled } = large_work(stage);
-        let all = named.len();
         let named = named_work(&named, NAME_LIMIT);
         let rows: usize = cancelled.iter().map(|of_class| of_class.rows.len()).sum();
         let change_ns: f64 = cancelled.iter().map(|of_class| of_class.change_ns).sum();
@@ -683,8 +682,7 @@ fn kernels(of: &Comparison, stages: &[&StageChange]) -> String {
             (Some(named), Some(besides)) => format!("{named}, besides {besides}"),
             (named, besides) => named.or(besides)?,
         };
-        let most = if all > MOST { "most" } else { "changed" };
-        Some(format!("{most} in {} per {}: {said}", name(stage), stage.per_word()))
+        Some(format!("most in {} per {}: {said}", name(stage), stage.per_word()))
     };
     let comparable = stages
         .iter()
@@ -937,16 +935,15 @@ fn next(of: &Comparison) -> String {
 
 /// `8.820 → 9.410 ms`.
 pub(crate) fn value_text(metric: &MetricChange) -> String {
-    let text = |value: f64| metric.unit.shown(value);
+    let text = |value: f64| metric.shown(value);
     let [a, b] = [metric.before, metric.after].map(|value| value.map_or(ABSENT.to_owned(), text));
     format!("{a} → {b}{}", metric.unit.suffix())
 }
 
 /// `+0.590 ms, +6.7 %`.
 pub(crate) fn change_text(metric: &MetricChange) -> String {
-    let Some(change) = metric.change else { return ABSENT.to_owned() };
-    let digits = metric.unit.digits(change);
-    let change = format!("{}{}", signed(change, digits), metric.unit.difference_suffix());
+    let Some(change) = metric.shown_change() else { return ABSENT.to_owned() };
+    let change = format!("{change}{}", metric.unit.difference_suffix());
     match metric.change_percent {
         Some(percent) if metric.unit != MetricUnit::Percent => {
             format!("{change}, {} %", signed(percent, 1))

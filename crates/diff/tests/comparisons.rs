@@ -1271,14 +1271,14 @@ fn kernels_that_replace_each_other_count_together_and_none_is_kept_silent() {
     assert_eq!(
         other(450_000, 9, 900_000).as_deref(),
         Some(
-            "changed in decode per call: fill +40.0 us, 2 replaced attention kernels (+30.0 us together), \
+            "most in decode per call: fill +40.0 us, 2 replaced attention kernels (+30.0 us together), \
              besides 2 replaced kernels (+1.0 us together); 2 new, 2 vanished"
         )
     );
     assert_eq!(
         other(90_000, 9, 639_000).as_deref(),
         Some(
-            "changed in decode per call: 4 replaced kernels (+2.0 us together); 2 new, 2 vanished"
+            "most in decode per call: 4 replaced kernels (+2.0 us together); 2 new, 2 vanished"
         )
     );
 }
