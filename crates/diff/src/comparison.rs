@@ -520,7 +520,8 @@ impl MetricChange {
         let values = [self.before, self.after].into_iter().flatten();
         let least = values.map(|value| self.unit.digits(value)).max().unwrap_or_default();
         let shows = |digits: &usize| {
-            self.change.is_none_or(|change| change == 0.0 || !is_nothing(&format!("{change:.*}", *digits)))
+            self.change
+                .is_none_or(|change| change == 0.0 || !is_nothing(&format!("{change:.*}", *digits)))
         };
         (least..=MOST_DIGITS).find(shows).unwrap_or(least)
     }
@@ -699,14 +700,14 @@ impl Noise {
         let is_range = matches!(self.method, NoiseMethod::RankTest | NoiseMethod::Separation);
         match (self.method, self.exceeds_value) {
             (NoiseMethod::OneRunEach, _) => Some("one value per run"),
-            (_, true) if is_range => Some("an interval that reaches 100 %"),
-            (_, true) => Some("noise as large as the value"),
+            (_, true) if is_range => Some("interval up to 100 %"),
+            (_, true) => Some("± over 100 %"),
             (_, false) => None,
         }
     }
 }
 
-/// Reasons, each once: `one value per run, or noise as large as the value`; nothing of none.
+/// Reasons, each once: `one value per run, or ± over 100 %`; nothing of none.
 pub(crate) fn either(reasons: impl Iterator<Item = &'static str>) -> Option<String> {
     let reasons: std::collections::BTreeSet<&str> = reasons.collect();
     let reasons: Vec<&str> = reasons.into_iter().rev().collect();

@@ -181,8 +181,7 @@ fn busier<'c>(stages: &[&'c StageChange]) -> Option<(&'c StageChange, String)> {
 }
 
 /// Behind the verdict on one run per side.
-const TWO_RUNS: &str =
-    ". The noise between runs is unknown: to measure it, compare 4 runs per side.";
+const TWO_RUNS: &str = ". The noise between runs is unknown: 4 runs per side reveal it.";
 
 /// What a change of a stage is for the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -327,10 +326,9 @@ fn disagreeing_mean(stage: &StageChange, rate: &MetricChange) -> Option<String> 
     let [median, mean] = [percent("step_ms")?, percent("step_mean_ms")?];
     let follows_mean = rate.change_percent? * mean < 0.0 && !stage.has_other_steps();
     let is_apart = (mean - median).abs() >= MEAN_APART && mean.abs() > median.abs();
-    let slow = if mean > 0.0 { "some steps are slower" } else { "fewer steps are slow" };
-    (follows_mean && is_apart).then(|| {
-        format!("the mean changed by {} %, the median did not, so {slow}", signed(mean, 1))
-    })
+    let slow = if mean > 0.0 { "some slow steps" } else { "fewer slow steps" };
+    (follows_mean && is_apart)
+        .then(|| format!("mean and median disagree ({slow}: mean {} %)", signed(mean, 1)))
 }
 
 /// Percentage points between the changes of the mean and of the median step that are worth a reason.
@@ -601,6 +599,8 @@ const MOST: usize = 3;
 struct Named<'c> {
     rows: Vec<&'c WorkChange>,
     change_ns: f64,
+    /// Whether that is beyond noise.
+    is_change: bool,
 }
 
 impl Named<'_> {
@@ -626,7 +626,7 @@ impl Named<'_> {
 struct LargeWork<'c> {
     /// What changed it by much, the largest change first.
     named: Vec<Named<'c>>,
-    /// Rows that changed by much and nearly cancel each other.
+    /// Rows that changed by much, but together by little or within noise.
     cancelled: Vec<Named<'c>>,
 }
 
@@ -640,12 +640,20 @@ fn large_work(stage: &StageChange) -> LargeWork<'_> {
         let changed = part.work.iter().copied().filter(|row| row.verdict.is_change());
         let (replaced, own): (Vec<&WorkChange>, Vec<&WorkChange>) =
             changed.partition(|row| part.is_swap(row) && took_over(row));
-        let own = own.into_iter().map(|row| Named { change_ns: row.change_ns, rows: vec![row] });
+        let own = own.into_iter().map(|row| Named {
+            change_ns: row.change_ns,
+            rows: vec![row],
+            is_change: true,
+        });
         named.extend(own.filter(|one| is_large(one.change_ns)));
         if replaced.iter().any(|row| is_large(row.change_ns)) {
             let change_ns = replaced.iter().map(|row| row.change_ns).sum();
-            let of_class = Named { rows: replaced, change_ns };
-            if is_large(change_ns) { named.push(of_class) } else { cancelled.push(of_class) }
+            let is_change = part.verdict.is_change();
+            let of_class = Named { rows: replaced, change_ns, is_change };
+            match is_change && is_large(change_ns) {
+                true => named.push(of_class),
+                false => cancelled.push(of_class),
+            }
         }
     }
     named.order_by(|a, b| b.change_ns.abs().total_cmp(&a.change_ns.abs()));
@@ -676,7 +684,9 @@ fn kernels(of: &Comparison, stages: &[&StageChange]) -> String {
         let change_ns: f64 = cancelled.iter().map(|of_class| of_class.change_ns).sum();
         let besides = (rows > 0).then(|| {
             let rows = counted(rows as u64, "replaced kernel");
-            format!("{rows} ({} together)", signed_time(change_ns))
+            let is_noise = !cancelled.iter().any(|of_class| of_class.is_change);
+            let noise = if is_noise { ", within noise" } else { "" };
+            format!("{rows} ({} together{noise})", signed_time(change_ns))
         });
         let said = match (named, besides) {
             (Some(named), Some(besides)) => format!("{named}, besides {besides}"),
@@ -875,7 +885,9 @@ fn more_runs(of: &Comparison) -> String {
     format!("record {what}, then: stage2-launch diff {before} --against {after}")
 }
 
-/// Characters of a name of a kernel in the line *next*.
+/// Kernels in the line *next*.
+const IN_NEXT: usize = 2;
+/// Characters of a name of a kernel in it.
 const SHORT_NAME: usize = 44;
 /// Characters of the name of a run in a command to copy.
 const NAME_TO_COPY: usize = 48;
@@ -899,7 +911,7 @@ fn next(of: &Comparison) -> String {
         Outlook::Better => match busier(&timed(of)) {
             Some((stage, _)) => {
                 let all = large_work(stage).named;
-                let longer = all.iter().filter(|one| one.change_ns > 0.0);
+                let longer = all.iter().filter(|one| one.change_ns > 0.0).take(IN_NEXT);
                 let stage = name(stage);
                 return match named_work(longer, SHORT_NAME) {
                     Some(rows) => {

@@ -102,12 +102,11 @@ pub struct Parts<'c> {
 impl Parts<'_> {
     /// Why some of them are not judged; nothing where all are.
     pub fn why_not_judged(&self) -> Option<String> {
-        let has_several_runs = self
-            .whole
-            .is_some_and(|whole| !whole.before_runs.is_empty() && !whole.after_runs.is_empty());
+        let has_several_runs =
+            self.whole.is_some_and(|whole| whole.before_runs.len().min(whole.after_runs.len()) > 1);
         let open = self.rows.iter().filter(|part| !part.is_judged() && !part.is_beyond_noise());
         let why = open.filter_map(|part| match part.noise.method {
-            NoiseMethod::OneRunEach if has_several_runs => Some("a sum of rows that are judged"),
+            NoiseMethod::OneRunEach if has_several_runs => Some("sum of judged rows"),
             _ => part.noise.why_not_judged(),
         });
         either(why)
