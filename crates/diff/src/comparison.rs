@@ -700,7 +700,7 @@ impl Noise {
         let is_range = matches!(self.method, NoiseMethod::RankTest | NoiseMethod::Separation);
         match (self.method, self.exceeds_value) {
             (NoiseMethod::OneRunEach, _) => Some("one value per run"),
-            (_, true) if is_range => Some("interval up to 100 %"),
+            (_, true) if is_range => Some("interval reaches 100 %"),
             (_, true) => Some("± over 100 %"),
             (_, false) => None,
         }

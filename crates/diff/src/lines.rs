@@ -181,7 +181,7 @@ fn busier<'c>(stages: &[&'c StageChange]) -> Option<(&'c StageChange, String)> {
 }
 
 /// Behind the verdict on one run per side.
-const TWO_RUNS: &str = ". The noise between runs is unknown: 4 runs per side reveal it.";
+const TWO_RUNS: &str = ". How much runs vary is unknown: compare 4 per side.";
 
 /// What a change of a stage is for the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -604,7 +604,7 @@ struct Named<'c> {
 }
 
 impl Named<'_> {
-    /// `gemm_a +39.9 us`, or `2 replaced attention kernels, together +24.0 us`.
+    /// `gemm_a +39.9 us`, or `2 replaced attention kernels together +24.0 us`.
     fn text(&self, limit: usize) -> String {
         let change = signed_time(self.change_ns);
         match &self.rows[..] {
@@ -616,7 +616,7 @@ impl Named<'_> {
                     Some(WorkKind::Kernel) | None => format!("{class} kernels"),
                     Some(kind) => kind.word().to_owned(),
                 };
-                format!("{} replaced {what} ({change} together)", count(rows.len() as u64))
+                format!("{} replaced {what} together {change}", count(rows.len() as u64))
             }
         }
     }
@@ -686,7 +686,7 @@ fn kernels(of: &Comparison, stages: &[&StageChange]) -> String {
             let rows = counted(rows as u64, "replaced kernel");
             let is_noise = !cancelled.iter().any(|of_class| of_class.is_change);
             let noise = if is_noise { ", within noise" } else { "" };
-            format!("{rows} ({} together{noise})", signed_time(change_ns))
+            format!("{rows} together {}{noise}", signed_time(change_ns))
         });
         let said = match (named, besides) {
             (Some(named), Some(besides)) => format!("{named}, besides {besides}"),

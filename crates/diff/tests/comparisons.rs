@@ -549,7 +549,7 @@ fn a_time_that_changed_comes_before_larger_noise() {
     assert_eq!(names, ["decode", "prefill"]);
     assert!(
         found.verdict.starts_with(
-            "Changed (one run per side): decode median call 25.0 % (1.00 ms) shorter. The noise"
+            "Changed (one run per side): decode median call 25.0 % (1.00 ms) shorter. How"
         ),
         "{}",
         found.verdict
@@ -1233,11 +1233,11 @@ fn tokens_per_second_that_follow_a_few_slow_steps_come_with_the_median_that_did_
     };
     let slower = diff(&[&of(4_100_000, 80.0)], &[&of(4_700_000, 70.0)], &[], false).verdict;
     let why = "lower, but decode median call equal: mean and median disagree (some slow steps: mean \
-               +14.6 %). The noise";
+               +14.6 %). How";
     assert!(slower.contains(why), "{slower}");
     // More of them at a time.
     let more = diff(&[&of(4_100_000, 80.0)], &[&of(4_120_000, 150.0)], &[], false).verdict;
-    assert!(more.contains("higher; decode median call equal. The noise"), "{more}");
+    assert!(more.contains("higher; decode median call equal. How"), "{more}");
 }
 
 #[test]
@@ -1271,14 +1271,14 @@ fn kernels_that_replace_each_other_count_together_and_none_is_kept_silent() {
     assert_eq!(
         other(450_000, 9, 900_000).as_deref(),
         Some(
-            "most in decode per call: fill +40.0 us, 2 replaced attention kernels (+30.0 us together), \
-             besides 2 replaced kernels (+1.0 us together, within noise); 2 new, 2 vanished"
+            "most in decode per call: fill +40.0 us, 2 replaced attention kernels together +30.0 us, \
+             besides 2 replaced kernels together +1.0 us, within noise; 2 new, 2 vanished"
         )
     );
     assert_eq!(
         other(90_000, 9, 639_000).as_deref(),
         Some(
-            "most in decode per call: 4 replaced kernels (+2.0 us together, within noise); 2 new, 2 vanished"
+            "most in decode per call: 4 replaced kernels together +2.0 us, within noise; 2 new, 2 vanished"
         )
     );
 }

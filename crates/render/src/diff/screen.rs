@@ -335,7 +335,10 @@ fn bars(of: &Comparison, width: usize, most: usize) -> Vec<String> {
         line.push_str(if line.is_empty() { "" } else { "  " });
         line.push_str(&meaning);
     }
-    let last = wrapped_at_most(&line, room, HEAD).into_iter().filter(|line| !line.is_empty());
+    // It breaks only if it has to: then the gap between two meanings is one space.
+    let last =
+        if line.chars().count() > room { wrapped_at_most(&line, room, HEAD) } else { vec![line] };
+    let last = last.into_iter().filter(|line| !line.is_empty());
     lines.extend(last.map(|line| format!("{:NUMBER_CHARS$} {line}", "")));
     lines
 }
