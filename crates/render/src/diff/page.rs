@@ -338,7 +338,7 @@ fn bars(stage: &StageChange, is_alike: bool) -> String {
             Some((a, b)) => rounded_difference(a / 1e6, b / 1e6, MetricUnit::Ms.digits(0.0)),
             None => ns / 1e6,
         };
-        let change = format!("{} {word}", signed(ms, MetricUnit::Ms.digits(0.0)));
+        let change = format!("{} ms {word}", signed(ms, MetricUnit::Ms.digits(0.0)));
         let shown = |ns: f64| value_cell(Some(ns / 1e6), MetricUnit::Ms);
         // Of what reads 0.000 no percentage says anything.
         let percent = a.zip(b).filter(|(a, _)| *a > 0.0 && shown(*a) != shown(0.0));
@@ -447,7 +447,7 @@ fn bars(stage: &StageChange, is_alike: bool) -> String {
     let legend = if has_word { escaped(&open) } else { legend };
     format!(
         "<div class=\"table\"><table class=\"bars\">\n<thead><tr><th>Part of the mean {per}</th><th class=\"n\">\
-         Before (ms)</th><th class=\"n\">After (ms)</th>{}<th class=\"n\">Change (ms)</th>\
+         Before (ms)</th><th class=\"n\">After (ms)</th>{}<th class=\"n\">Change</th>\
          <th class=\"n\">Change (%)</th></tr></thead>\n\
          <tbody>\n{bars}</tbody></table></div>\n<p class=\"legend\">{legend}</p>\n{}",
         if has_bars { "<th></th>" } else { "" },
@@ -478,6 +478,9 @@ fn smaller(stage: &StageChange, parts: &[&PartChange<'_>]) -> String {
             word => word.to_owned(),
         })
         .markdown();
-    let what = counted(parts.len() as u64, "smaller part");
-    format!("<details>\n<summary>{what}, one by one</summary>\n{}</details>\n", marked(&table))
+    let what = match parts.len() {
+        1 => "1 smaller part".to_owned(),
+        several => format!("{}, one by one", counted(several as u64, "smaller part")),
+    };
+    format!("<details>\n<summary>{what}</summary>\n{}</details>\n", marked(&table))
 }
