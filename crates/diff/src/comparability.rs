@@ -379,7 +379,7 @@ fn program(report: &Report) -> Option<String> {
 }
 
 /// What a command is shown as whose words the other side has, too.
-const NO_OTHER_WORDS: &str = "(no other words)";
+const NO_OTHER_WORDS: &str = "otherwise identical";
 
 /// The values of the runs of a side; `none` where there are none.
 fn joined(values: BTreeSet<String>, none: &str) -> String {
@@ -619,7 +619,10 @@ mod tests {
     fn commands_show_what_differs_and_are_whole_where_only_the_order_does() {
         let set = |command: &str| BTreeSet::from([command.to_owned()]);
         let words = |old: &str, new: &str| other_words(set(old), set(new));
-        assert_eq!(words("serve m --tp 2", "serve m"), (set("… --tp 2"), set("(no other words)")));
+        assert_eq!(
+            words("serve m --tp 2", "serve m"),
+            (set("… --tp 2"), set("otherwise identical"))
+        );
         let (old, new) = ("serve m --tp 2 --dp 4", "serve m --tp 4 --dp 2");
         assert_eq!(words(old, new), (set(old), set(new)));
     }

@@ -511,21 +511,35 @@ impl MetricChange {
         self.verdict == Verdict::None && self.is_apart() && is_below
     }
 
-    /// Digits behind the point of a difference of its values.
+    /// Digits behind the point of its values and of their difference. All have the same, as many as the smallest value
+    /// needs, and enough to show that it changed.
     pub fn digits(&self) -> usize {
-        let values = [self.before, self.after].into_iter().flatten();
-        match self.metric == DURATION {
-            true => 0,
-            false => values.map(|value| self.unit.digits(value)).max().unwrap_or_default(),
+        if self.metric == DURATION {
+            return 0;
         }
+        let values = [self.before, self.after].into_iter().flatten();
+        let least = values.map(|value| self.unit.digits(value)).max().unwrap_or_default();
+        let shows = |digits: &usize| {
+            self.change
+                .is_none_or(|change| change == 0.0 || !is_nothing(&format!("{change:.*}", *digits)))
+        };
+        (least..=MOST_DIGITS).find(shows).unwrap_or(least)
     }
 
     /// A value of it, without its unit.
     pub fn shown(&self, value: f64) -> String {
-        match self.metric == DURATION {
-            true => grouped(&format!("{value:.0}")),
-            false => self.unit.shown(value),
-        }
+        shown_with(value, self.digits())
+    }
+
+    /// The change, without its unit: the difference of the values as they are shown.
+    pub fn shown_change(&self) -> Option<String> {
+        let change = self.change?;
+        let digits = self.digits();
+        let change = match self.before.zip(self.after) {
+            Some((before, after)) => rounded_difference(before, after, digits),
+            None => change,
+        };
+        Some(signed(change, digits))
     }
 
     /// Whether there are enough runs for a test. Of fewer, a change is a judgement neither of the code nor of the verdict.
@@ -588,6 +602,9 @@ impl MetricChange {
         )
     }
 }
+
+/// Digits behind the point of a number that hardly changed.
+const MOST_DIGITS: usize = 3;
 
 /// It is measured in whole milliseconds.
 const DURATION: &str = "duration_ms";
@@ -677,6 +694,24 @@ impl Noise {
     pub fn is_judged(self) -> bool {
         self.method != NoiseMethod::OneRunEach && !self.exceeds_value
     }
+
+    /// Why they do not tell; nothing where they do.
+    pub fn why_not_judged(self) -> Option<&'static str> {
+        let is_range = matches!(self.method, NoiseMethod::RankTest | NoiseMethod::Separation);
+        match (self.method, self.exceeds_value) {
+            (NoiseMethod::OneRunEach, _) => Some("one value per run"),
+            (_, true) if is_range => Some("interval reaches 100 %"),
+            (_, true) => Some("± over 100 %"),
+            (_, false) => None,
+        }
+    }
+}
+
+/// Reasons, each once: `one value per run, or ± over 100 %`; nothing of none.
+pub(crate) fn either(reasons: impl Iterator<Item = &'static str>) -> Option<String> {
+    let reasons: std::collections::BTreeSet<&str> = reasons.collect();
+    let reasons: Vec<&str> = reasons.into_iter().rev().collect();
+    (!reasons.is_empty()).then(|| reasons.join(", or "))
 }
 
 /// A kind of GPU work.
@@ -858,8 +893,7 @@ impl MetricUnit {
 
     /// A number of it, without the unit.
     pub fn shown(self, value: f64) -> String {
-        let text = grouped(&format!("{value:.*}", self.digits(value)));
-        if is_nothing(&text) { text.trim_start_matches('-').to_owned() } else { text }
+        shown_with(value, self.digits(value))
     }
 
     /// Digits behind the point of a number of it.
@@ -900,6 +934,17 @@ pub enum Better {
     Neither,
 }
 
+fn shown_with(value: f64, digits: usize) -> String {
+    let text = grouped(&format!("{value:.digits$}"));
+    if is_nothing(&text) { text.trim_start_matches('-').to_owned() } else { text }
+}
+
+/// The difference of two numbers that are shown with so many digits.
+pub fn rounded_difference(before: f64, after: f64, digits: usize) -> f64 {
+    let rounded = |value: f64| format!("{value:.digits$}").parse::<f64>().unwrap_or(value);
+    rounded(after) - rounded(before)
+}
+
 /// A number with its sign; what rounds to nothing has none.
 pub fn signed(value: f64, digits: usize) -> String {
     let text = grouped(&format!("{value:+.digits$}"));
@@ -935,6 +980,36 @@ mod tests {
         assert_eq!(signed_time(-70_360_000.0), "-70.36 ms");
         assert_eq!(MetricUnit::Ms.shown(-0.0), "0.000");
         assert_eq!(MetricUnit::Ms.shown(-0.001), "-0.001");
+    }
+
+    #[test]
+    fn the_numbers_of_a_row_have_the_same_digits_and_subtract() {
+        let row = |unit, before: f64, after: f64| {
+            let change = MetricChange {
+                metric: "mfu_percent".to_owned(),
+                unit,
+                better: Better::Higher,
+                before: Some(before),
+                after: Some(after),
+                change: Some(after - before),
+                change_percent: None,
+                verdict: Verdict::None,
+                word: String::new(),
+                noise: Noise::default(),
+                interval: None,
+                before_runs: Vec::new(),
+                after_runs: Vec::new(),
+            };
+            let values = [before, after].map(|value| change.shown(value));
+            format!("{} {} {}", values[0], values[1], change.shown_change().unwrap_or_default())
+        };
+        assert_eq!(row(MetricUnit::Percent, 9.74, 12.58), "9.7 12.6 +2.9");
+        assert_eq!(row(MetricUnit::Percent, 0.897, 1.786), "0.897 1.786 +0.889");
+        assert_eq!(row(MetricUnit::PerSecond, 78.7, 188.7), "78.7 188.7 +110.0");
+        assert_eq!(row(MetricUnit::PerSecond, 3_432.4, 4_623.3), "3,432 4,623 +1,191");
+        assert_eq!(row(MetricUnit::Percent, 9.74, 9.75), "9.74 9.75 +0.01");
+        assert_eq!(row(MetricUnit::Percent, 9.74, 9.74), "9.7 9.7 0.0");
+        assert_eq!(row(MetricUnit::Ms, 62_830.4, 56_291.2), "62,830 56,291 -6,539");
     }
 
     #[test]

@@ -421,7 +421,7 @@ fn decide(
         (false, false, _) => (Outcome::Passed, format!("{numbers}: within the limit")),
         (false, true, Some(why)) if !strict => {
             let text = format!(
-                "{numbers}: beyond the limit, but {why}, so that it does not fail; {}, or give --strict to fail for it",
+                "{numbers}: beyond the limit, but {why}, so that it does not fail; {}, or use --strict to fail in such a case",
                 remedy(metric)
             );
             (Outcome::Undecided, text)

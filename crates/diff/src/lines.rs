@@ -7,7 +7,7 @@ use stage2_model::{AnswerLine, Severity};
 
 use crate::comparison::{
     ComparedRun, Comparison, Difference, LibraryChange, MetricChange, MetricUnit, NoiseText, Per,
-    Presence, StageChange, Verdict, WorkChange, signed, signed_time,
+    Presence, StageChange, Verdict, WorkChange, WorkKind, WorkSide, either, signed, signed_time,
 };
 use crate::metric::label;
 use crate::noise::{ALPHA, is_tested, smallest_p};
@@ -181,7 +181,7 @@ fn busier<'c>(stages: &[&'c StageChange]) -> Option<(&'c StageChange, String)> {
 }
 
 /// Behind the verdict on one run per side.
-const TWO_RUNS: &str = ". The noise between runs is unknown: 4 runs per side measure it.";
+const TWO_RUNS: &str = ". How much runs vary is unknown: compare 4 per side.";
 
 /// What a change of a stage is for the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,7 +207,9 @@ fn changed_time(stage: &StageChange) -> Option<(Change, String)> {
         true => Change::Better,
     };
     match opposed {
-        Some(text) => Some((change, format!("{} {} {text}", name(stage), step_name(stage, label)))),
+        Some(text) => {
+            Some((change, format!("{} {}: {text}", name(stage), step_name(stage, label))))
+        }
         None => Some((change, time_change(stage, false)?)),
     }
 }
@@ -234,10 +236,11 @@ fn changed_stage(stage: &StageChange) -> Option<Changed> {
         true if rate.is_worse() => Change::Worse,
         true => Change::Better,
     };
-    // Several calls at a time: each takes as long as one alone.
-    let text = match time_change(stage, false) {
-        Some(time) => format!("{text}; {time}"),
-        None => text,
+    let text = match (time_change(stage, false), disagreeing_mean(stage, rate)) {
+        (Some(time), Some(why)) => format!("{text}, but {time}: {why}"),
+        // Several calls at a time: each takes as long as one alone.
+        (Some(time), None) => format!("{text}; {time}"),
+        (None, _) => text,
     };
     Some(Changed { change, text, p_value: rate.noise.p_value })
 }
@@ -260,14 +263,14 @@ fn least(of: &Comparison) -> &'static str {
 /// The word of [`MetricChange::word`] for what the runs cannot tell.
 const NOT_JUDGED: &str = "not judged";
 
-/// `decode step 12.7 % (1.30 ms) shorter`. `is_open`: nothing is judged, and another word states it.
+/// `decode median step 12.7 % (1.30 ms) shorter`. `is_open`: nothing is judged, and another word states it.
 fn time_change(stage: &StageChange, is_open: bool) -> Option<String> {
     let (metric, label) = time_of(stage)?;
     let held = match &stage.other_work {
         Some(why) => format!("not comparable: {why}"),
         None => held(metric, is_open),
     };
-    Some(format!("{} {} {held}", name(stage), step_name(stage, label)))
+    Some(format!("{} {} {held}", name(stage), averaged(stage, metric, label)))
 }
 
 /// `12.7 % (1.30 ms) shorter` of one run per side, whose ± leaves out how much runs differ, and
@@ -316,6 +319,20 @@ fn opposed_mean(stage: &StageChange, time: &MetricChange) -> Option<String> {
     let [median, mean] = percents.map(|percent| signed(percent, 1));
     Some(format!("median {median} %, but mean {mean} %"))
 }
+
+/// That a rate follows the mean step, and the median one did not change: some steps are slow, or no longer are.
+fn disagreeing_mean(stage: &StageChange, rate: &MetricChange) -> Option<String> {
+    let percent = |name| stage.metric(name)?.change_percent;
+    let [median, mean] = [percent("step_ms")?, percent("step_mean_ms")?];
+    let follows_mean = rate.change_percent? * mean < 0.0 && !stage.has_other_steps();
+    let is_apart = (mean - median).abs() >= MEAN_APART && mean.abs() > median.abs();
+    let slow = if mean > 0.0 { "some slow steps" } else { "fewer slow steps" };
+    (follows_mean && is_apart)
+        .then(|| format!("mean and median disagree ({slow}: mean {} %)", signed(mean, 1)))
+}
+
+/// Percentage points between the changes of the mean and of the median step that are worth a reason.
+const MEAN_APART: f64 = 5.0;
 
 /// What became of the tokens per second of a stage.
 fn throughput(stage: &StageChange, is_open: bool) -> Option<(&MetricChange, String)> {
@@ -482,8 +499,19 @@ fn part_of(metric: &MetricChange) -> &'static str {
     }
 }
 
+/// What the time of a stage is of: `step`, `time per token`.
 fn step_name<'s>(stage: &'s StageChange, label: &'s str) -> &'s str {
     stage.step.as_deref().filter(|_| label == STEP).unwrap_or(label)
+}
+
+/// The same with the kind of average, because the parts are those of the mean: `median step`.
+fn averaged(stage: &StageChange, metric: &MetricChange, label: &str) -> String {
+    let average = match metric.metric.as_str() {
+        "token_ms" | "step_ms" => "median ",
+        "host_ms" => "mean ",
+        _ => "",
+    };
+    format!("{average}{}", step_name(stage, label))
 }
 
 fn name(stage: &StageChange) -> String {
@@ -567,40 +595,117 @@ const LEAST_OF_WORK: f64 = 0.01;
 /// Rows that a line names.
 const MOST: usize = 3;
 
-/// The rows of a stage that changed its GPU work by much, the largest change first.
-fn large_rows(stage: &StageChange) -> Vec<&WorkChange> {
+/// GPU work that a line names: a row, or rows of one class that took over from each other.
+struct Named<'c> {
+    rows: Vec<&'c WorkChange>,
+    change_ns: f64,
+    /// Whether that is beyond noise.
+    is_change: bool,
+}
+
+impl Named<'_> {
+    /// `gemm_a +39.9 us`, or `2 replaced attention kernels together +24.0 us`.
+    fn text(&self, limit: usize) -> String {
+        let change = signed_time(self.change_ns);
+        match &self.rows[..] {
+            [row] => format!("{} {change}", work_name(row, limit)),
+            rows => {
+                let class = rows.first().map_or("", |row| row.class.as_str());
+                let what = match rows.first().map(|row| row.kind) {
+                    Some(WorkKind::Kernel) | None if class.is_empty() => "kernels".to_owned(),
+                    Some(WorkKind::Kernel) | None => format!("{class} kernels"),
+                    Some(kind) => kind.word().to_owned(),
+                };
+                format!("{} replaced {what} together {change}", count(rows.len() as u64))
+            }
+        }
+    }
+}
+
+/// The GPU work of a stage that changed.
+struct LargeWork<'c> {
+    /// What changed it by much, the largest change first.
+    named: Vec<Named<'c>>,
+    /// Rows that changed by much, but together by little or within noise.
+    cancelled: Vec<Named<'c>>,
+}
+
+/// The GPU work that changed that of a stage by much. A kernel that took over from others counts with them.
+fn large_work(stage: &StageChange) -> LargeWork<'_> {
     let total = stage.work_total;
     let all = total.before_ns.unwrap_or(0.0).max(total.after_ns.unwrap_or(0.0));
-    let parts = stage.parts();
-    let rows = parts.rows.iter().flat_map(|part| part.work.iter().map(move |row| (part, *row)));
-    let large = rows.filter(|(part, row)| {
-        let is_large = row.change_ns.abs() >= LEAST_OF_WORK * all && !part.is_swap(row);
-        is_large && row.verdict.is_change()
-    });
-    let mut large: Vec<&WorkChange> = large.map(|(_, row)| row).collect();
-    large.order_by(|a, b| b.change_ns.abs().total_cmp(&a.change_ns.abs()));
-    large
+    let is_large = |ns: f64| ns.abs() >= LEAST_OF_WORK * all;
+    let (mut named, mut cancelled) = (Vec::new(), Vec::new());
+    for part in stage.parts().rows {
+        let changed = part.work.iter().copied().filter(|row| row.verdict.is_change());
+        let (replaced, own): (Vec<&WorkChange>, Vec<&WorkChange>) =
+            changed.partition(|row| part.is_swap(row) && took_over(row));
+        let own = own.into_iter().map(|row| Named {
+            change_ns: row.change_ns,
+            rows: vec![row],
+            is_change: true,
+        });
+        named.extend(own.filter(|one| is_large(one.change_ns)));
+        if replaced.iter().any(|row| is_large(row.change_ns)) {
+            let change_ns = replaced.iter().map(|row| row.change_ns).sum();
+            let is_change = part.verdict.is_change();
+            let of_class = Named { rows: replaced, change_ns, is_change };
+            match is_change && is_large(change_ns) {
+                true => named.push(of_class),
+                false => cancelled.push(of_class),
+            }
+        }
+    }
+    named.order_by(|a, b| b.change_ns.abs().total_cmp(&a.change_ns.abs()));
+    LargeWork { named, cancelled }
+}
+
+/// Whether a row has another number of calls on each side, so that it may have taken them over, or given them up.
+fn took_over(row: &WorkChange) -> bool {
+    let calls = |side: &Option<WorkSide>| side.as_ref().map(|side| side.calls);
+    calls(&row.before) != calls(&row.after)
 }
 
 /// `gemm_a +39.9 us, gemm_b +20.8 us`; nothing where there are none.
-fn named_rows(rows: &[&WorkChange], limit: usize) -> Option<String> {
-    let text =
-        |row: &&WorkChange| format!("{} {}", work_name(row, limit), signed_time(row.change_ns));
-    let named: Vec<String> = rows.iter().take(MOST).map(text).collect();
+fn named_work<'n, 'c: 'n>(
+    work: impl IntoIterator<Item = &'n Named<'c>>,
+    limit: usize,
+) -> Option<String> {
+    let named: Vec<String> = work.into_iter().take(MOST).map(|one| one.text(limit)).collect();
     (!named.is_empty()).then(|| named.join(", "))
 }
 
 /// The rows that changed most, and how many names came and went: those of the libraries.
 fn kernels(of: &Comparison, stages: &[&StageChange]) -> String {
     let largest = |stage: &StageChange| {
-        let named = named_rows(&large_rows(stage), NAME_LIMIT)?;
-        Some(format!("most in {} per {}: {named}", name(stage), stage.per_word()))
+        let LargeWork { named, cancelled } = large_work(stage);
+        let named = named_work(&named, NAME_LIMIT);
+        let rows: usize = cancelled.iter().map(|of_class| of_class.rows.len()).sum();
+        let change_ns: f64 = cancelled.iter().map(|of_class| of_class.change_ns).sum();
+        let besides = (rows > 0).then(|| {
+            let rows = counted(rows as u64, "replaced kernel");
+            let is_noise = !cancelled.iter().any(|of_class| of_class.is_change);
+            let noise = if is_noise { ", within noise" } else { "" };
+            format!("{rows} together {}{noise}", signed_time(change_ns))
+        });
+        let said = match (named, besides) {
+            (Some(named), Some(besides)) => format!("{named}, besides {besides}"),
+            (named, besides) => named.or(besides)?,
+        };
+        Some(format!("most in {} per {}: {said}", name(stage), stage.per_word()))
     };
     let comparable = stages
         .iter()
         .filter(|stage| stage.other_work.is_none() && stage.presence == Presence::Both);
     let sum = |number: fn(&LibraryChange) -> u64| of.libraries.iter().map(number).sum::<u64>();
-    let names = [(sum(|row| row.new), "new"), (sum(|row| row.vanished), "vanished")];
+    let most = comparable.clone().copied().find_map(largest);
+    // Those that changed by little have no name here, and the line of the libraries counts them.
+    let changed = if most.is_none() { sum(|row| row.changed) } else { 0 };
+    let names = [
+        (sum(|row| row.new), "new"),
+        (sum(|row| row.vanished), "vanished"),
+        (changed, "with a changed time"),
+    ];
     let names = names.iter().filter(|(number, _)| *number > 0);
     let names: Vec<String> =
         names.map(|(number, what)| format!("{} {what}", count(*number))).collect();
@@ -608,13 +713,13 @@ fn kernels(of: &Comparison, stages: &[&StageChange]) -> String {
     let of_steps = comparable.clone().filter(|stage| stage.per != Per::Run);
     let mut rows = of_steps.flat_map(|stage| &stage.work);
     let is_compared = rows.any(|row| row.presence() == Presence::Both);
-    match (comparable.copied().find_map(largest), names.join(", ")) {
+    match (most, names.join(", ")) {
         (None, names) if !is_compared && names.is_empty() => NOT_COMPARED.to_owned(),
         (None, names) if !is_compared => format!("{names}; times {NOT_COMPARED}"),
         (Some(most), names) if names.is_empty() => most,
         (Some(most), names) => format!("{most}; {names}"),
         (None, names) if names.is_empty() => none.to_owned(),
-        (None, names) => format!("{names}; none changed the GPU work by 1 % or more beyond noise"),
+        (None, names) => format!("{names}, but none changed the GPU work by 1 % or more"),
     }
 }
 
@@ -719,46 +824,34 @@ fn noise(of: &Comparison) -> String {
         }
         (1, 1) => format!("± is the noise of steps within these two runs, at least 5 %{}", not_judged(of)),
         (1, n) | (n, 1) => format!(
-            "[ ] has the noise within the single run and the spread of the {n}{}; a change counts if 0 is outside \
-             and it is 5 % or more",
+            "[ ] is the range of possible changes, from the noise within the single run and the spread of the {n}; a \
+             change counts if 0 is outside [ ] and it is at least 5 %{}",
             not_judged(of)
         ),
         (a, b) if smallest_p(a, b) > ALPHA => format!(
-            "{a} runs against {b}, too few for a test at 0.05 (4 per side are enough); [ ] has the differences of any two \
-             runs and the larger spread of a side; a change counts if 0 is outside and it is 1 % or more"
+            "[ ] is the range of possible changes, from all pairs of runs and the larger spread of a side; a change \
+             counts if 0 is outside [ ] and it is at least 1 %; {a} against {} are too few for a test at 0.05 (4 per \
+             side are enough)",
+            counted(b as u64, "run")
         ),
         (a, b) if !is_tested(a, b) => format!(
-            "{a} runs against {b}, too many for the exact test; [ ] has the differences of any two runs and the larger \
-             spread of a side; a change counts if 0 is outside and it is 1 % or more"
+            "[ ] is the range of possible changes, from all pairs of runs and the larger spread of a side; a change \
+             counts if 0 is outside [ ] and it is at least 1 %; {a} against {b} runs are too many for the exact test"
         ),
-        _ => "[ ] is the 95 % interval of a change, which counts if 0 is outside and it is 1 % or more (exact rank test, \
-              Mann-Whitney, at 0.05); about 1 in 20 unchanged numbers still counts as changed"
+        _ => "[ ] is the 95 % interval of a change; a change counts if 0 is outside [ ] and it is at least 1 %; exact \
+              rank test (Mann-Whitney) at 0.05, so about 1 in 20 unchanged numbers still counts as changed"
             .to_owned(),
     }
 }
 
-/// Why single runs leave times, or parts that have bars on a screen, without a judgement.
-fn not_judged(of: &Comparison) -> &'static str {
+/// Why single runs leave times without a judgement.
+fn not_judged(of: &Comparison) -> String {
     let stages = timed(of);
-    let is_alike = |stage: &&&StageChange| {
-        stage.presence == Presence::Both && stage.other_work.is_none() && !stage.work.is_empty()
-    };
-    let parts = stages.iter().filter(is_alike).map(|stage| stage.parts());
-    // Those that have bars on a screen.
-    let pictured = parts.filter(|parts| !parts.rows.is_empty()).take(1);
-    // Whether their noise is not known, and whether it is as large as the number.
-    let open_parts = pictured.flat_map(|parts| {
-        let told = parts.rows.into_iter().take(parts.told);
-        told.filter(|part| !part.is_judged()).map(|part| part.noise.exceeds_value)
-    });
-    let open_times = stages.iter().copied().filter(|stage| is_unjudged(stage));
-    let open_times = open_times.filter_map(|stage| Some(stage.time()?.noise.exceeds_value));
-    let open: Vec<bool> = open_parts.chain(open_times).collect();
-    match (open.contains(&false), open.contains(&true)) {
-        (true, true) => "; not judged: one value per run, or noise as large as the number",
-        (true, false) => "; not judged: each run has only one value of it",
-        (false, true) => "; not judged: its noise is as large as the number",
-        (false, false) => "",
+    let open = stages.iter().copied().filter(|stage| is_unjudged(stage));
+    let why = open.filter_map(|stage| stage.time()?.noise.why_not_judged());
+    match either(why) {
+        Some(why) => format!("; not judged: {why}"),
+        None => String::new(),
     }
 }
 
@@ -792,7 +885,9 @@ fn more_runs(of: &Comparison) -> String {
     format!("record {what}, then: stage2-launch diff {before} --against {after}")
 }
 
-/// Characters of a name of a kernel in the line *next*.
+/// Kernels in the line *next*.
+const IN_NEXT: usize = 2;
+/// Characters of a name of a kernel in it.
 const SHORT_NAME: usize = 44;
 /// Characters of the name of a run in a command to copy.
 const NAME_TO_COPY: usize = 48;
@@ -815,11 +910,10 @@ fn next(of: &Comparison) -> String {
         Outlook::Changed if of.has_too_few_runs() => return more_runs(of),
         Outlook::Better => match busier(&timed(of)) {
             Some((stage, _)) => {
-                let all = large_rows(stage);
-                let longer_rows: Vec<_> =
-                    all.into_iter().filter(|row| row.change_ns > 0.0).collect();
+                let all = large_work(stage).named;
+                let longer = all.iter().filter(|one| one.change_ns > 0.0).take(IN_NEXT);
                 let stage = name(stage);
-                return match named_rows(&longer_rows, SHORT_NAME) {
+                return match named_work(longer, SHORT_NAME) {
                     Some(rows) => {
                         format!("the change helps: keep it; in {stage}, look at {rows}")
                     }
@@ -843,7 +937,7 @@ fn next(of: &Comparison) -> String {
         Outlook::Same => "no effect on the times was found",
     };
     match runs < ENOUGH_RUNS {
-        true => format!("{what}; {ENOUGH_RUNS} runs per side show smaller changes"),
+        true => format!("{what}; {ENOUGH_RUNS} runs per side can reveal smaller changes"),
         false if of.outlook() == Outlook::Same => {
             format!("{what}; to detect a smaller one, record more runs")
         }
@@ -853,16 +947,15 @@ fn next(of: &Comparison) -> String {
 
 /// `8.820 → 9.410 ms`.
 pub(crate) fn value_text(metric: &MetricChange) -> String {
-    let text = |value: f64| metric.unit.shown(value);
+    let text = |value: f64| metric.shown(value);
     let [a, b] = [metric.before, metric.after].map(|value| value.map_or(ABSENT.to_owned(), text));
     format!("{a} → {b}{}", metric.unit.suffix())
 }
 
 /// `+0.590 ms, +6.7 %`.
 pub(crate) fn change_text(metric: &MetricChange) -> String {
-    let Some(change) = metric.change else { return ABSENT.to_owned() };
-    let digits = metric.unit.digits(change);
-    let change = format!("{}{}", signed(change, digits), metric.unit.difference_suffix());
+    let Some(change) = metric.shown_change() else { return ABSENT.to_owned() };
+    let change = format!("{change}{}", metric.unit.difference_suffix());
     match metric.change_percent {
         Some(percent) if metric.unit != MetricUnit::Percent => {
             format!("{change}, {} %", signed(percent, 1))

@@ -6,7 +6,7 @@ use stage2_contract::order::Order as _;
 
 use crate::comparison::{
     MetricChange, Noise, NoiseMethod, Presence, StageChange, Verdict, WorkChange, WorkKind,
-    WorkSide,
+    WorkSide, either,
 };
 use crate::metric::class_metric;
 use crate::noise::{Expected, judge};
@@ -97,6 +97,20 @@ pub struct Parts<'c> {
     pub beyond: usize,
     /// What the rows do not have: GPU work at the same time counts in each of its rows, and means are not medians.
     pub rest: &'static str,
+}
+
+impl Parts<'_> {
+    /// Why some of them are not judged; nothing where all are.
+    pub fn why_not_judged(&self) -> Option<String> {
+        let has_several_runs =
+            self.whole.is_some_and(|whole| whole.before_runs.len().min(whole.after_runs.len()) > 1);
+        let open = self.rows.iter().filter(|part| !part.is_judged() && !part.is_beyond_noise());
+        let why = open.filter_map(|part| match part.noise.method {
+            NoiseMethod::OneRunEach if has_several_runs => Some("sum of judged rows"),
+            _ => part.noise.why_not_judged(),
+        });
+        either(why)
+    }
 }
 
 /// A part of what the time of a stage changed by.

@@ -144,12 +144,6 @@ impl<'r> StageView<'r> {
     /// Times of its steps: those of the answer, or of its warm instances.
     pub(crate) fn steps(&self) -> Option<Steps> {
         if let Some(times) = self.step() {
-            // Of the steps of an engine only the instances have a deviation: it is as large a share of the mean.
-            let of_instances = || {
-                let (std, mean) = self.row.host_warm_std_ns.zip(self.row.host_warm_mean_ns)?;
-                let is_of_engine = times.unit == StepUnit::OfEngine && mean > 0;
-                is_of_engine.then(|| std as f64 / mean as f64 * times.mean_ns as f64)
-            };
             return Some(Steps {
                 unit: times.unit,
                 path: times.path.clone(),
@@ -158,7 +152,7 @@ impl<'r> StageView<'r> {
                 p50_ns: times.p50_ns as f64,
                 // Older reports have it of any number of steps.
                 p99_ns: times.p99_ns.filter(|_| times.steps >= P99_VALUES).map(|ns| ns as f64),
-                std_ns: times.std_ns.map(|ns| ns as f64).or_else(of_instances),
+                std_ns: times.std_ns.map(|ns| ns as f64),
             });
         }
         Some(Steps {

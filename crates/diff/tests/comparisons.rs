@@ -395,7 +395,10 @@ fn clocks_limits_graphs_and_batches_that_differ_are_warned_of() {
     let why = "509 against 795 prompt tokens per step";
     assert_eq!(found.stages[0].other_work.as_deref(), Some(why));
     assert_eq!((found.outlook(), found.any_worse()), (Outlook::Same, false));
-    assert!(found.verdict.contains(&format!("prefill call not comparable: {why}")), "{found:?}");
+    assert!(
+        found.verdict.contains(&format!("prefill median call not comparable: {why}")),
+        "{found:?}"
+    );
     assert_eq!(found.conditions[0].outcome, Outcome::Failed, "a gate is the user's");
     assert!(found.conditions[0].text.ends_with(why), "{:?}", found.conditions);
     let step = found.stages[0].metric("step_ms").expect("a time");
@@ -497,7 +500,7 @@ fn steps_that_are_not_of_one_kind_are_warned_of() {
     assert_eq!(found.stages[0].step.as_deref(), Some("call"));
     let same = diff(&[&of(None)], &[&of(None)], &[], false);
     assert!(same.differences.is_empty(), "{:?}", same.differences);
-    assert_eq!(same.verdict, "No clear difference (one run per side): decode call equal");
+    assert_eq!(same.verdict, "No clear difference (one run per side): decode median call equal");
     assert!(!same.any_worse());
 }
 
@@ -546,7 +549,7 @@ fn a_time_that_changed_comes_before_larger_noise() {
     assert_eq!(names, ["decode", "prefill"]);
     assert!(
         found.verdict.starts_with(
-            "Changed (one run per side): decode call 25.0 % (1.00 ms) shorter. The noise"
+            "Changed (one run per side): decode median call 25.0 % (1.00 ms) shorter. How"
         ),
         "{}",
         found.verdict
@@ -611,7 +614,7 @@ fn real_reports_add_up_and_equal_themselves() {
     assert_eq!(other.unlike, ["different models"]);
     // Whatever changed is in the verdict, above all what got worse: below it, each is marked.
     let verdict = &other.verdict;
-    let first = "No clear difference in the time of a stage (one run per side): decode time per token -9.0 % (within ± ";
+    let first = "No clear difference in the time of a stage (one run per side): decode median time per token -9.0 % (within ± ";
     assert!(verdict.starts_with(first), "{verdict}");
     // Nothing got worse by the program where the model is another.
     assert!(
@@ -811,13 +814,16 @@ fn a_median_that_got_better_while_the_mean_got_worse_is_not_called_better() {
     let found = |mean_ns| diff(&[&before], &[&run(3_265_000, mean_ns)], &[], false).verdict;
     let opposed = found(3_665_000);
     assert!(
-        opposed
-            .starts_with("Changed (one run per side): decode call median -12.7 %, but mean +1.3 %"),
+        opposed.starts_with(
+            "Changed (one run per side): decode call: median -12.7 %, but mean +1.3 %"
+        ),
         "{opposed}"
     );
     let agreed = found(3_200_000);
     assert!(
-        agreed.starts_with("Changed (one run per side): decode call 12.7 % (0.47 ms) shorter. "),
+        agreed.starts_with(
+            "Changed (one run per side): decode median call 12.7 % (0.47 ms) shorter. "
+        ),
         "{agreed}"
     );
     let several =
@@ -947,6 +953,33 @@ fn more_runs_on_the_other_side_do_not_decide_what_a_single_run_leaves_open() {
     let several: Vec<&Report> = calm.iter().collect();
     let twice = diff(&several, &[&of(30_000_000, 700_000)], &["prefill.idle_ms>+5%"], false);
     assert_eq!(twice.conditions[0].outcome, Outcome::Failed, "{:?}", twice.conditions);
+}
+
+/// The range of an engine's step ends before the step does, and varies less than the time to the next step.
+#[test]
+fn the_noise_of_steps_of_an_engine_is_that_of_their_times_and_not_of_their_ranges() {
+    let of = |p50_ns: u64, std_ns: Option<u64>| {
+        let mut report = report(&[("decode", 101, 2_000_000, vec![("k".into(), 101, 4000)])]);
+        report.stages[0].host_warm_std_ns = Some(20_000);
+        let step = StepTimes {
+            unit: StepUnit::OfEngine,
+            path: Some("decode".into()),
+            steps: 100,
+            p50_ns,
+            mean_ns: p50_ns,
+            std_ns,
+            ..StepTimes::default()
+        };
+        report.answer.stages.push(StageAnswer { step: Some(step), ..answer("decode") });
+        report
+    };
+    let word = |std_ns: Option<u64>| {
+        let found = diff(&[&of(4_000_000, std_ns)], &[&of(4_300_000, std_ns)], &[], false);
+        found.stages[0].metric("step_ms").map(|step| step.word())
+    };
+    assert_eq!(word(Some(40_000)), Some("longer"), "7.5 % against 5 %");
+    assert_eq!(word(Some(1_300_000)), Some("within noise"), "7.5 % against 11 %");
+    assert_eq!(word(None), Some("not judged"), "an older report does not know it");
 }
 
 /// Its window is one value of a run, however many steps are in it.
@@ -1179,11 +1212,75 @@ fn tokens_per_second_decide_where_the_time_of_a_call_did_not_change() {
     let head =
         "Better (4 against 4 runs, p = 0.029, the smallest possible): decode tokens/s +87.3 % [";
     assert!(found.verdict.starts_with(head), "{}", found.verdict);
-    assert!(found.verdict.ends_with("; decode call equal"), "{}", found.verdict);
+    assert!(found.verdict.ends_with("; decode median call equal"), "{}", found.verdict);
     let worse = diff(&after.each_ref(), &before.each_ref(), &[], false);
     assert_eq!(worse.outlook(), Outlook::Worse, "{}", worse.verdict);
     let one = diff(&[&before[0]], &[&before[0]], &[], false);
     assert_eq!(one.outlook(), Outlook::Same, "{}", one.verdict);
+}
+
+#[test]
+fn tokens_per_second_that_follow_a_few_slow_steps_come_with_the_median_that_did_not_change() {
+    let of = |mean_ns: u64, rate: f64| {
+        let mut report = report(&[("decode", 9, mean_ns, vec![("k".into(), 9, 900)])]);
+        let path = Some("decode".into());
+        let (steps, p50_ns, std_ns) = (180, 4_000_000, Some(200_000));
+        let step = StepTimes { path, steps, p50_ns, mean_ns, std_ns, ..StepTimes::default() };
+        let tokens_per_s = Figure::Known(rate);
+        let answer = StageAnswer { step: Some(step), tokens_per_s, ..answer("decode") };
+        report.answer.stages.push(answer);
+        report
+    };
+    let slower = diff(&[&of(4_100_000, 80.0)], &[&of(4_700_000, 70.0)], &[], false).verdict;
+    let why = "lower, but decode median call equal: mean and median disagree (some slow steps: mean \
+               +14.6 %). How";
+    assert!(slower.contains(why), "{slower}");
+    // More of them at a time.
+    let more = diff(&[&of(4_100_000, 80.0)], &[&of(4_120_000, 150.0)], &[], false).verdict;
+    assert!(more.contains("higher; decode median call equal. How"), "{more}");
+}
+
+#[test]
+fn kernels_that_replace_each_other_count_together_and_none_is_kept_silent() {
+    let of = |kernels: &[(&str, &str, u64, u64)]| {
+        let all = kernels.iter().map(|(name, _, calls, ns)| ((*name).to_owned(), *calls, *ns));
+        let mut report = report(&[("decode", 9, 4_000_000, all.collect())]);
+        for (row, (_, class, ..)) in report.kernels.iter_mut().zip(kernels) {
+            row.class = (*class).to_owned();
+        }
+        report
+    };
+    let line = |after: &[(&str, &str, u64, u64)]| {
+        let before = of(&[
+            ("old_attention", "attention", 9, 630_000),
+            ("old_copy", "copy", 9, 540_000),
+            ("fill", "fill", 9, 90_000),
+            ("gemm", "gemm", 9, 5_000_000),
+        ]);
+        let found = diff(&[&before], &[&of(after)], &[], false);
+        found.lines.iter().find(|line| line.label == "kernels").map(|line| line.text.clone())
+    };
+    let other = |fill, calls, attention| {
+        line(&[
+            ("new_attention", "attention", 18, attention),
+            ("new_copy", "copy", 18, 549_000),
+            ("fill", "fill", calls, fill),
+            ("gemm", "gemm", 9, 5_000_000),
+        ])
+    };
+    assert_eq!(
+        other(450_000, 9, 900_000).as_deref(),
+        Some(
+            "most in decode per call: fill +40.0 us, 2 replaced attention kernels together +30.0 us, \
+             besides 2 replaced kernels together +1.0 us, within noise; 2 new, 2 vanished"
+        )
+    );
+    assert_eq!(
+        other(90_000, 9, 639_000).as_deref(),
+        Some(
+            "most in decode per call: 4 replaced kernels together +2.0 us, within noise; 2 new, 2 vanished"
+        )
+    );
 }
 
 #[test]

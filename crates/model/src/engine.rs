@@ -67,6 +67,9 @@ pub struct EngineSteps {
     /// Longest time, ns; null: no step is timed.
     #[serde(default)]
     pub max_ns: Option<u64>,
+    /// Sample standard deviation of the times, ns; null: of fewer than two, or not known.
+    #[serde(default)]
+    pub std_ns: Option<u64>,
     /// Mean number of requests whose prompt was read in a step. This and the next means are of the timed steps; of all
     /// steps if none is timed.
     pub prefill_requests_mean: f64,

@@ -11,7 +11,7 @@ use stage2_contract::text::{
 use stage2_diff::{
     ComparedRun, Comparison, ConditionResult, Diff, Difference, LibraryChange, MatchedBy,
     MetricChange, MetricUnit, NoiseMethod, NoiseText, Outcome, Per, Presence, StageChange, Verdict,
-    WITH_CARE, WorkChange, WorkSide, signed, signed_time,
+    WITH_CARE, WorkChange, WorkSide, rounded_difference, signed, signed_time,
 };
 use stage2_model::finding::Id;
 use stage2_model::{Finding, Severity};
@@ -119,6 +119,9 @@ fn title_by<'c>(of: &'c Comparison, name: impl Fn(&'c str) -> &'c str) -> String
     };
     format!("{} → {}", side(&of.before), side(&of.after))
 }
+
+/// Begins a command to copy, which ends the line *next*.
+const COMMAND: &str = "stage2-launch ";
 
 pub use page::html;
 pub use screen::{HEIGHT, WIDTH};
@@ -232,7 +235,7 @@ const REPEATS: [&str; 3] = ["step_mean_ms", "host_ms", "window_ms"];
 const LEAST_OF_CLASS_PERCENT: f64 = 1.0;
 
 /// Where the rows are that a page counts.
-const REST: &str = "Rows that are only counted here are in the JSON of `diff --json`.";
+const REST: &str = "`diff --json` has the rows that are only counted here.";
 
 /// All comparisons as one page.
 pub fn markdown(diff: &Diff) -> String {
@@ -259,8 +262,22 @@ fn body(of: &Comparison) -> String {
     let details: String = shown_stages(of)
         .map(|stage| format!("## {}\n\n{}", name(&stage.stage), details(stage)))
         .collect();
-    condition_table(of) + &stage_table(of) + &run_table(of) + &details + &other_tables(of)
+    let tables = condition_table(of) + &stage_table(of) + &run_table(of) + &details;
+    let all = tables + &other_tables(of);
+    let note = not_judged_note(&all);
+    all + &note
 }
+
+/// Why numbers are not judged; nothing where all are.
+fn not_judged_note(page: &str) -> String {
+    match page.contains("not judged") {
+        true => paragraph(NOT_JUDGED),
+        false => String::new(),
+    }
+}
+
+const NOT_JUDGED: &str = "Not judged: a run has only one value of the number, or its noise is too large: the ±, or an end of \
+                          the interval, reaches 100 % of the value before.";
 
 /// A number of the stages in each run of both sides: what the median of a side is of.
 struct OfRuns<'c> {
@@ -463,12 +480,8 @@ fn stages(of: &Comparison) -> String {
             Some((_, what)) => Some(text(what)),
             None => own(row, 0).map(|_| "p50".to_owned()),
         })
-        .right("before", |row| {
-            own(row, 0).or_else(|| of_metric(row, |m| value_cell(m.before, m.unit)))
-        })
-        .right("after", |row| {
-            own(row, 1).or_else(|| of_metric(row, |m| value_cell(m.after, m.unit)))
-        })
+        .right("before", |row| own(row, 0).or_else(|| of_metric(row, |m| side_cells(m)[0].clone())))
+        .right("after", |row| own(row, 1).or_else(|| of_metric(row, |m| side_cells(m)[1].clone())))
         .right("change", |row| of_metric(row, difference_cell))
         .right("change %", |row| of_metric(row, percent_cell))
         .left("difference", verdict)
@@ -504,17 +517,13 @@ fn details(stage: &StageChange) -> String {
     let overlaps = match busy.map(|(busy, ns)| (busy, signed_time(ns))) {
         Some((_, change)) if change == sum => String::new(),
         Some((busy, change)) if !busy.before_runs.is_empty() => {
-            format!(
-                "; GPU busy, {change}, is of the medians, and work that overlaps counts once in it"
-            )
+            format!("; GPU busy, {change}, compares medians, and counts overlapping work once")
         }
         Some((_, change)) if stage.has_other_busy() => {
-            format!(
-                "; GPU busy, {change}, leaves outliers out, and work that overlaps counts once in it"
-            )
+            format!("; GPU busy, {change}, leaves outliers out, and counts overlapping work once")
         }
         Some((_, change)) => {
-            format!("; work that overlaps counts once in GPU busy, {change}")
+            format!("; GPU busy, {change}, counts overlapping work once")
         }
         None => String::new(),
     };
@@ -550,7 +559,7 @@ fn details(stage: &StageChange) -> String {
     let left_out = stage.metrics.len() - shown.len();
     if left_out > 0 {
         out.push_str(&paragraph(&format!(
-            "{} within noise, small, or repeating one of these.",
+            "Not shown: {} that are within noise, small, or repeat one of these.",
             counted(left_out as u64, "more metric")
         )));
     }
@@ -569,7 +578,7 @@ fn host(stage: &StageChange) -> String {
     let others = match others {
         0 => String::new(),
         _ => paragraph(&format!(
-            "{} of idle time within noise, or smaller.",
+            "Not shown: {} of idle time that are within noise, or smaller.",
             counted(others as u64, "more cause")
         )),
     };
@@ -581,8 +590,8 @@ fn host(stage: &StageChange) -> String {
     };
     Table::new(&rows)
         .left(&format!("idle time by what the host did, ms per {per}"), |row| text(&row.metric))
-        .right("before", |row| value_cell(row.before, row.unit))
-        .right("after", |row| value_cell(row.after, row.unit))
+        .right("before", |row| cell(row.before, |value| row.shown(value)))
+        .right("after", |row| cell(row.after, |value| row.shown(value)))
         .right("change", |row| difference_cell(row))
         .left("difference", |row| weighed_word(stage, row))
         .left(NOISE, |row| noise_cell(row))
@@ -647,7 +656,7 @@ fn work(stage: &StageChange) -> String {
     let table = Table::new(&shown)
         .left("GPU work", |row| kernel(row))
         // Second, so that a narrow screen shows it.
-        .right("change, us", |row| us_difference_cell(row.change_ns))
+        .right("change, us", |row| us_difference_cell(row))
         .right(&format!("before, us per {per}"), |row| us_cell(row.before.as_ref().map(|s| s.ns)))
         .right(&format!("after, us per {per}"), |row| us_cell(row.after.as_ref().map(|s| s.ns)))
         .left("class", |row| (!row.class.is_empty()).then(|| text(&row.class)))
@@ -662,7 +671,7 @@ fn work(stage: &StageChange) -> String {
         false => String::new(),
     };
     let rest = paragraph(&format!(
-        "{} of GPU work changed by {} together{beyond}.",
+        "In total, {} of GPU work changed by {}{beyond}.",
         counted(others.len() as u64, "more row"),
         signed_time(others.iter().map(|row| row.change_ns).sum()),
     ));
@@ -728,10 +737,15 @@ fn value_cell(value: Option<f64>, unit: MetricUnit) -> String {
     cell(value, |value| unit.shown(value))
 }
 
-/// With the digits of the values that it is a difference of.
+/// The values before and after.
+fn side_cells(metric: &MetricChange) -> [String; 2] {
+    [metric.before, metric.after].map(|value| cell(value, |value| metric.shown(value)))
+}
+
+/// The difference of the values as they are shown.
 fn difference_cell(metric: &MetricChange) -> String {
     let points = if metric.unit == MetricUnit::Percent { " points" } else { "" };
-    cell(metric.change, |change| format!("{}{points}", signed(change, metric.digits())))
+    cell(metric.change, |_| format!("{}{points}", metric.shown_change().unwrap_or_default()))
 }
 
 fn percent_cell(metric: &MetricChange) -> String {
@@ -742,8 +756,10 @@ fn us_cell(ns: Option<f64>) -> String {
     cell(ns, |ns| format!("{:.3}", ns / 1e3))
 }
 
-fn us_difference_cell(ns: f64) -> String {
-    cell(Some(ns), |ns| signed(ns / 1e3, 3))
+/// The difference of both times as they are shown.
+fn us_difference_cell(row: &WorkChange) -> String {
+    let [a, b] = [&row.before, &row.after].map(|side| side.as_ref().map_or(0.0, |side| side.ns));
+    cell(Some(row.change_ns), |_| signed(rounded_difference(a / 1e3, b / 1e3, 3), 3))
 }
 
 /// Calls, which need not be whole per unit.

@@ -140,7 +140,7 @@ pub(crate) struct DiffArgs {
     /// With --fail-if: also fail for a change beyond the limit that may be noise
     #[arg(long, requires = "fail_if")]
     pub(crate) strict: bool,
-    /// Print the whole page as Markdown instead of one screen
+    /// Print the whole page instead of one screen: aligned tables on a terminal, elsewhere Markdown
     #[arg(long, conflicts_with = "json")]
     pub(crate) full: bool,
     /// Print everything as JSON

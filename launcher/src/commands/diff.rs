@@ -361,7 +361,7 @@ pub(super) fn refuse_twice(runs: impl Iterator<Item = (String, String)>) -> Resu
             false => format!("{first} and {label} are the same run"),
         };
         return Err(Failure::Usage(format!(
-            "{what}: name each run once, because the noise between runs is that between different runs"
+            "{what}: name each run once, because a run compared with itself shows no noise"
         )));
     }
     Ok(())

@@ -111,6 +111,15 @@ fn screen(sandbox: &Sandbox, words: &[&str]) -> String {
     lossy(&output)
 }
 
+/// The line *next* of a screen as one: a command in it can be copied, so that nothing of it is left out.
+fn next_of(screen: &str) -> String {
+    let lines = screen.lines().skip_while(|line| !line.starts_with("next  "));
+    let is_its = |(at, line): &(usize, &str)| *at == 0 || line.starts_with("     ");
+    let its = lines.enumerate().take_while(is_its).map(|(_, line)| line);
+    let its = its.map(|line| line.trim_start_matches("next").trim_matches([' ', '\\']));
+    its.collect::<Vec<_>>().join(" ")
+}
+
 #[test]
 fn any_comparison_fits_a_terminal_of_80_by_24() {
     let sandbox = Sandbox::new();
@@ -122,6 +131,12 @@ fn any_comparison_fits_a_terminal_of_80_by_24() {
             let shown = screen(&sandbox, &[a, b]);
             assert!((3..=22).contains(&shown.lines().count()), "{a} {b}:\n{shown}");
             assert!(shown.lines().all(|line| line.chars().count() <= 80), "{a} {b}:\n{shown}");
+            assert_eq!(next_of(&shown), next_of(&screen(&sandbox, &[a, b, "--full"])), "{shown}");
+            // Each kind of shading is explained.
+            for fill in ["█ ", "░ ", "□ not judged: "] {
+                let is_used = shown.contains(fill.split(' ').next().unwrap_or_default());
+                assert_eq!(shown.contains(fill), is_used, "{a} {b}:\n{shown}");
+            }
         }
     }
     // What does not fit is left out whole, never the word that it is noise.
@@ -175,7 +190,7 @@ fn the_first_line_says_whether_anything_changed() {
     let [before, after] = [&before, &after].map(|runs| runs.each_ref().map(|run| &**run));
     let sides = [&before[..], &["--against"], &after[..]].concat();
     let better = screen(&sandbox, &[&sides[..], &["--html", "better.html"]].concat());
-    let said = "Better (4 against 4 runs, p = 0.029, the smallest possible): decode step";
+    let said = "Better (4 against 4 runs, p = 0.029, the smallest possible): decode median step";
     assert!(
         better.contains(said) && better.contains(" -28.2 % [-28.2, -28.2] better\n"),
         "{better}"
@@ -198,6 +213,8 @@ fn the_first_line_says_whether_anything_changed() {
     assert!(!run.contains("class=\"bad\"") && !run.contains("class=\"good\""), "{run}");
     let warning = "</p>\n</div>\n<dl>\n<div class=\"fair\"><dt>comparable</dt>";
     assert!(page.contains("<div class=\"good\">") && page.contains(warning), "{page}");
+    // What shares a bar is a table as well.
+    assert!(page.contains(" smaller parts, one by one</summary>"), "{page}");
     // Each run has a dot on the page, and a row in the table.
     let dot = "r=\"4.5\"><title>vllm_sorting-1.json: 4.623</title></circle>";
     assert!(page.contains("<h2>Single runs</h2>") && page.matches(dot).count() == 1, "{page}");

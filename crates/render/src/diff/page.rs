@@ -4,22 +4,25 @@ use std::collections::BTreeMap;
 
 use stage2_diff::{
     ComparedRun, Comparison, ConditionResult, Diff, MetricUnit, Outcome, Outlook, PartChange,
-    Presence, StageChange, WorkChange, signed, signed_time,
+    Presence, StageChange, WorkChange, rounded_difference, signed,
 };
 use stage2_model::{AnswerLine, Severity};
 
 use super::{
-    MEDIANS, OfRuns, REST, SideFacts, condition_table, details, in_folder, of_runs, other_tables,
-    page_title, screen, shown_stages, stage_table, value_cell, work_word,
+    COMMAND, MEDIANS, OfRuns, REST, SideFacts, condition_table, details, in_folder,
+    not_judged_note, of_runs, other_tables, page_title, screen, shown_stages, stage_table,
+    value_cell, work_word,
 };
 use crate::html::markdown::{attribute, html as from_markdown, text as escaped};
+use crate::table::{Table, text};
+use stage2_contract::text::numbers::counted;
 
 const STYLE: &str = include_str!("diff.css");
 /// Bars of a stage.
 const BARS: usize = 12;
 const BAR_NAME_CHARS: usize = 100;
 /// Characters of the names of parts in one bar.
-const SUM_CHARS: usize = 200;
+const SUM_CHARS: usize = 90;
 /// Kernels below the bar of their class, and the share of the longest bar from which they have one.
 const KERNEL_BARS: usize = 4;
 const LEAST_KERNEL_BAR: f64 = 0.05;
@@ -66,9 +69,6 @@ pub fn html(diff: &Diff, links: &BTreeMap<String, String>) -> String {
 /// Switches between light and dark, by the style of the page alone.
 const THEME: &str = "<label class=\"theme\"><input type=\"checkbox\" aria-label=\"switch between light and dark\"></label>\n";
 
-/// Begins a command to copy, which ends the line *next*.
-const COMMAND: &str = "stage2-launch ";
-
 /// The verdict and how far to trust it, the times, what moved in which part, and then everything else.
 fn comparison(of: &Comparison, at: usize, links: &BTreeMap<String, String>) -> String {
     let is_weighty = of.differences.iter().any(|d| d.severity >= Severity::Warning);
@@ -103,6 +103,8 @@ fn comparison(of: &Comparison, at: usize, links: &BTreeMap<String, String>) -> S
         format!("<h2>{said}</h2>\n{}", bars(stage, of.unlike.is_empty()))
     });
     let numbers: String = shown_stages(of).map(numbers).collect();
+    let others = other_tables(of);
+    let note = not_judged_note(&(stage_table(of) + &numbers + &others));
     let caution = of.caution().map(|said| {
         format!("<div class=\"unlike\">\n<p class=\"verdict\">{}</p>\n</div>\n", escaped(&said))
     });
@@ -121,7 +123,7 @@ fn comparison(of: &Comparison, at: usize, links: &BTreeMap<String, String>) -> S
         picture.unwrap_or_default(),
         lines(&OTHER_LINES),
         if numbers.is_empty() { numbers } else { format!("<h2>All numbers</h2>\n{numbers}") },
-        format_args!("<div class=\"others\">\n{}</div>\n", marked(&other_tables(of)))
+        format_args!("<div class=\"others\">\n{}{}</div>\n", marked(&others), marked(&note))
     )
 }
 
@@ -236,7 +238,7 @@ fn strips(of: &Comparison, number: &OfRuns<'_>) -> Option<String> {
             )
         };
         let dots: String = values.iter().enumerate().map(dot).collect();
-        let cell = |value: Option<f64>| value_cell(value, metric.unit);
+        let cell = |value: Option<f64>| value.map_or_else(String::new, |value| metric.shown(value));
         let low = cell(values.iter().copied().reduce(f64::min));
         let high = cell(values.iter().copied().reduce(f64::max));
         let (middle, x) = (cell(Some(median)), place(median));
@@ -307,11 +309,10 @@ fn bar_word(word: &'static str) -> &'static str {
 }
 
 /// What the colours of the bars mean.
-const LEGEND: [(&str, &str); 4] = [
+const LEGEND: [(&str, &str); 3] = [
     ("more", "longer, beyond noise"),
     ("less", "shorter, beyond noise"),
     ("noise", "within noise, or the rest"),
-    ("open", "not judged"),
 ];
 
 /// What the mean step of a stage changed by, to the left less, to the right more: a bar for each part, the largest
@@ -326,7 +327,18 @@ fn bars(stage: &StageChange, is_alike: bool) -> String {
     }
     // A bar of noise would look like a result.
     let has_bars = !is_noise || !is_alike;
-    let row = |class: &str, name: &str, [a, b]: [Option<f64>; 2], bar: &str, change: String| {
+    let row = |class: &str,
+               name: &str,
+               [a, b]: [Option<f64>; 2],
+               bar: &str,
+               ns: f64,
+               word: &str| {
+        // The difference of both sides as they are shown.
+        let ms = match a.zip(b) {
+            Some((a, b)) => rounded_difference(a / 1e6, b / 1e6, MetricUnit::Ms.digits(0.0)),
+            None => ns / 1e6,
+        };
+        let change = format!("{} ms {word}", signed(ms, MetricUnit::Ms.digits(0.0)));
         let shown = |ns: f64| value_cell(Some(ns / 1e6), MetricUnit::Ms);
         // Of what reads 0.000 no percentage says anything.
         let percent = a.zip(b).filter(|(a, _)| *a > 0.0 && shown(*a) != shown(0.0));
@@ -339,7 +351,7 @@ fn bars(stage: &StageChange, is_alike: bool) -> String {
         format!(
             "<tr{class}><td>{name}</td><td class=\"n end\">{a}</td><td class=\"n end\">{b}</td>{bar}\
              <td class=\"n\">{}</td><td class=\"n end\">{percent}</td></tr>\n",
-            escaped(&change)
+            escaped(change.trim_end())
         )
     };
     fn shown_kernels<'c>(part: &PartChange<'c>, longest: f64) -> Vec<&'c WorkChange> {
@@ -392,32 +404,37 @@ fn bars(stage: &StageChange, is_alike: bool) -> String {
             // The change of one that took over from others says little of its class: grey, whatever its verdict.
             let is_change = work.verdict.is_change() && !part.is_swap(work);
             let bar = bar(work.change_ns, is_change, work.noise.is_judged());
-            let change = format!("{} {}", signed_time(work.change_ns), bar_word(work_word(work)));
-            row(" class=\"part\"", &name, sides.map(Some), &bar, change)
+            let word = bar_word(work_word(work));
+            row(" class=\"part\"", &name, sides.map(Some), &bar, work.change_ns, word)
         };
         shown_kernels(part, longest).into_iter().map(kernel).collect()
     };
     let part = |part: &&PartChange<'_>| {
         let short = screen::part_name(stage, part, BAR_NAME_CHARS);
         let name = named(&short, part.cause.unwrap_or(&short));
-        let change = format!("{} {}", signed_time(part.change_ns), bar_word(part.word()));
         let bar = bar(part.change_ns, part.is_beyond_noise(), part.is_judged());
         let class = if has_bars { "" } else { " class=\"soft\"" };
-        row(class, &name, part.sides_ns.map(Some), &bar, change) + &kernels(part)
+        let word = bar_word(part.word());
+        row(class, &name, part.sides_ns.map(Some), &bar, part.change_ns, word) + &kernels(part)
     };
     let sum = |sum: &screen::Sum| {
         let bar = bar(sum.ns, sum.is_change, sum.is_judged);
-        row(" class=\"soft\"", &escaped(&sum.name), [None; 2], &bar, signed_time(sum.ns))
+        let side = |at: usize| sum.parts.iter().map(|part| part.sides_ns[at]).sum::<f64>();
+        let sides = [0, 1].map(|at| (!sum.parts.is_empty()).then(|| side(at)));
+        row(" class=\"soft\"", &breakable(&sum.name), sides, &bar, sum.ns, "")
     };
     let bars: String = rows.iter().map(part).chain(sums.iter().map(sum)).collect();
     let per = stage.per_word();
     // All bars add up to it.
     let total = parts.whole.map(|whole| {
         let sides = [whole.before, whole.after].map(|ms| Some(ms? * 1e6));
-        row(" class=\"sum\"", &format!("Mean {per}"), sides, "", signed_time(parts.change_ns))
+        row(" class=\"sum\"", &format!("Mean {per}"), sides, "", parts.change_ns, "")
     });
     let bars = bars + &total.unwrap_or_default();
-    let legend = LEGEND.iter().filter(|(fill, _)| bars.contains(&format!("class=\"{fill}\"")));
+    let in_sums: Vec<&PartChange<'_>> = sums.iter().flat_map(|sum| &sum.parts).copied().collect();
+    let open = screen::why_open(&parts, is_alike);
+    let legend = LEGEND.into_iter().chain([("open", open.as_str())]);
+    let legend = legend.filter(|(fill, _)| bars.contains(&format!("class=\"{fill}\"")));
     let legend: String = legend
         .map(|(fill, meaning)| {
             format!(
@@ -426,11 +443,44 @@ fn bars(stage: &StageChange, is_alike: bool) -> String {
             )
         })
         .collect();
+    let has_word = legend.is_empty() && bars.contains("not judged");
+    let legend = if has_word { escaped(&open) } else { legend };
     format!(
         "<div class=\"table\"><table class=\"bars\">\n<thead><tr><th>Part of the mean {per}</th><th class=\"n\">\
          Before (ms)</th><th class=\"n\">After (ms)</th>{}<th class=\"n\">Change</th>\
          <th class=\"n\">Change (%)</th></tr></thead>\n\
-         <tbody>\n{bars}</tbody></table></div>\n<p class=\"legend\">{legend}</p>\n",
-        if has_bars { "<th></th>" } else { "" }
+         <tbody>\n{bars}</tbody></table></div>\n<p class=\"legend\">{legend}</p>\n{}",
+        if has_bars { "<th></th>" } else { "" },
+        smaller(stage, &in_sums)
     )
+}
+
+/// The parts that share a bar, each by itself.
+fn smaller(stage: &StageChange, parts: &[&PartChange<'_>]) -> String {
+    if parts.is_empty() {
+        return String::new();
+    }
+    let table = Table::new(parts)
+        .left(&format!("part of the mean {}", stage.per_word()), |part| {
+            text(&part.cause.map_or_else(
+                || screen::part_name(stage, part, BAR_NAME_CHARS),
+                |cause| format!("idle: {cause}"),
+            ))
+        })
+        .right("before (ms)", |part| value_cell(Some(part.sides_ns[0] / 1e6), MetricUnit::Ms))
+        .right("after (ms)", |part| value_cell(Some(part.sides_ns[1] / 1e6), MetricUnit::Ms))
+        .right("change (ms)", |part| {
+            let [a, b] = part.sides_ns.map(|ns| ns / 1e6);
+            signed(rounded_difference(a, b, MetricUnit::Ms.digits(0.0)), MetricUnit::Ms.digits(0.0))
+        })
+        .left("difference", |part| match part.word() {
+            "noise" => "within noise".to_owned(),
+            word => word.to_owned(),
+        })
+        .markdown();
+    let what = match parts.len() {
+        1 => "1 smaller part".to_owned(),
+        several => format!("{}, one by one", counted(several as u64, "smaller part")),
+    };
+    format!("<details>\n<summary>{what}</summary>\n{}</details>\n", marked(&table))
 }

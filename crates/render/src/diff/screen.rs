@@ -10,7 +10,9 @@ use stage2_diff::{
 
 use stage2_model::Severity;
 
-use super::{ONE_VALUE, is_shown, page_title, rate, stage_time, title, value_cell};
+use super::{
+    COMMAND, ONE_VALUE, is_shown, page_title, rate, side_cells, stage_time, title, value_cell,
+};
 
 /// Columns of the whole page, and of a terminal whose width is not known.
 pub const WIDTH: usize = 80;
@@ -34,7 +36,8 @@ const NARROW: usize = 72;
 /// Lines of the comparison below the bars.
 const BELOW: [&str; 5] = ["next", "comparable", "noise", "kernels", "libraries"];
 
-/// Bars at most, and lines of the screen that each of [`BELOW`] may take.
+/// Bars at most, and lines of the screen that each of [`BELOW`] may take. What to do next is a command to copy: it is
+/// never cut.
 type Layout = (usize, [usize; BELOW.len()]);
 
 const ALL: usize = usize::MAX;
@@ -42,18 +45,28 @@ const ALL: usize = usize::MAX;
 const LAYOUTS: [Layout; 9] = [
     (12, [ALL; 5]),
     (BARS, [ALL; 5]),
-    (8, [2; 5]),
-    (7, [2; 5]),
-    (6, [2; 5]),
-    (5, [2; 5]),
-    (5, [2, 2, 2, 2, 0]),
-    (5, [2, 2, 2, 1, 0]),
-    (5, [2, 2, 2, 0, 0]),
+    (8, [ALL, 2, 2, 2, 2]),
+    (7, [ALL, 2, 2, 2, 2]),
+    (6, [ALL, 2, 2, 2, 2]),
+    (5, [ALL, 2, 2, 2, 2]),
+    (5, [ALL, 2, 2, 2, 0]),
+    (5, [ALL, 2, 2, 1, 0]),
+    (5, [ALL, 2, 2, 0, 0]),
 ];
 /// Further ones where there is a warning in the line `comparable`: it is worth more than a bar.
-const WARNED: [Layout; 4] =
-    [(4, [2, 2, 2, 0, 0]), (3, [2, 2, 2, 0, 0]), (3, [2, 2, 1, 0, 0]), (3, [2, 1, 1, 0, 0])];
-const NOT_WARNED: [Layout; 3] = [(5, [2, 1, 1, 0, 0]), (5, [2, 0, 1, 0, 0]), (3, [2, 0, 1, 0, 0])];
+const WARNED: [Layout; 5] = [
+    (4, [ALL, 2, 2, 0, 0]),
+    (3, [ALL, 2, 2, 0, 0]),
+    (3, [ALL, 2, 1, 0, 0]),
+    (3, [ALL, 1, 1, 0, 0]),
+    (2, [ALL, 1, 1, 0, 0]),
+];
+const NOT_WARNED: [Layout; 4] = [
+    (5, [ALL, 1, 1, 0, 0]),
+    (5, [ALL, 0, 1, 0, 0]),
+    (3, [ALL, 0, 1, 0, 0]),
+    (2, [ALL, 0, 1, 0, 0]),
+];
 
 const LABEL_CHARS: usize = 12;
 /// Stands for a space at which no line breaks.
@@ -210,7 +223,7 @@ fn row(
     unit: &str,
     stage: &StageChange,
 ) -> [String; 5] {
-    let [a, b] = [metric.before, metric.after].map(|value| value_cell(value, metric.unit));
+    let [a, b] = side_cells(metric);
     let percent = metric.relative_percent().map(|percent| format!("{} %", signed(percent, 1)));
     let is_one = metric.noise.method == NoiseMethod::OneRunEach && metric.change != Some(0.0);
     let why = || if is_one { ONE_VALUE } else { metric.why_absent().unwrap_or_default() };
@@ -238,7 +251,7 @@ fn bars(of: &Comparison, width: usize, most: usize) -> Vec<String> {
             (Some(_), _) => "All GPU work and idle time is the same on both sides.",
             (_, true) => "No stage does the same work per step on both sides.",
             _ if of.stages.iter().any(|stage| stage.own_times.is_some()) => {
-                "The sides time no stage in the same way, so no parts are compared."
+                "No stage is timed in the same way on both sides, so no parts are compared."
             }
             _ => "No stage on both sides has GPU work to compare.",
         };
@@ -303,11 +316,40 @@ fn bars(of: &Comparison, width: usize, most: usize) -> Vec<String> {
     }));
     let is_used = |fill: &str| lines.iter().any(|line| line.contains(fill));
     let legend = LEGEND.iter().filter(|(fill, _)| is_used(fill));
-    let legend: Vec<String> = legend.map(|(fill, meaning)| format!("{fill} {meaning}")).collect();
-    if !legend.is_empty() {
-        lines.push(format!("{:NUMBER_CHARS$} {}", "", legend.join("  ")));
+    let mut legend: Vec<String> =
+        legend.map(|(fill, meaning)| format!("{fill} {meaning}")).collect();
+    let open = why_open(&parts, is_alike);
+    match (is_used(OPEN), is_used("not judged")) {
+        (true, _) => legend.push(format!("{OPEN} {open}")),
+        // The word stands behind a name.
+        (false, true) => legend.push(open),
+        (false, false) => {}
     }
+    let room = width - NUMBER_CHARS - 2;
+    let mut line = String::new();
+    for meaning in legend {
+        if !line.is_empty() && line.chars().count() + 2 + meaning.chars().count() > room {
+            lines.push(format!("{:NUMBER_CHARS$} {line}", ""));
+            line.clear();
+        }
+        line.push_str(if line.is_empty() { "" } else { "  " });
+        line.push_str(&meaning);
+    }
+    // It breaks only if it has to: then the gap between two meanings is one space.
+    let last =
+        if line.chars().count() > room { wrapped_at_most(&line, room, HEAD) } else { vec![line] };
+    let last = last.into_iter().filter(|line| !line.is_empty());
+    lines.extend(last.map(|line| format!("{:NUMBER_CHARS$} {line}", "")));
     lines
+}
+
+/// That a part is not judged, and why.
+pub(super) fn why_open(parts: &Parts<'_>, is_alike: bool) -> String {
+    let why = match is_alike {
+        true => parts.why_not_judged(),
+        false => Some("the sides hardly compare".to_owned()),
+    };
+    why.map_or_else(|| "not judged".to_owned(), |why| format!("not judged: {why}"))
 }
 
 /// What the bars are made of.
@@ -315,8 +357,8 @@ const CHANGE: &str = "█";
 const NOISE_BAR: &str = "░";
 const OPEN: &str = "□";
 /// What each of them means.
-const LEGEND: [(&str, &str); 3] =
-    [(CHANGE, "beyond noise"), (NOISE_BAR, "within noise, or the rest"), (OPEN, "not judged")];
+const LEGEND: [(&str, &str); 2] =
+    [(CHANGE, "beyond noise"), (NOISE_BAR, "within noise, or the rest")];
 
 /// The word behind a number, whose sign already means longer or shorter.
 pub(super) fn sign_less(word: &'static str) -> &'static str {
@@ -337,7 +379,7 @@ const NAMED: f64 = 0.07;
 pub(super) struct Shown<'p> {
     pub(super) rows: Vec<&'p PartChange<'p>>,
     /// Smaller parts, and what is in no part.
-    pub(super) sums: Vec<Sum>,
+    pub(super) sums: Vec<Sum<'p>>,
     /// The longest bar, ns.
     pub(super) longest: f64,
     /// Neither the sum of all parts nor one of them changed beyond noise.
@@ -345,9 +387,11 @@ pub(super) struct Shown<'p> {
 }
 
 /// Several parts in one bar.
-pub(super) struct Sum {
+pub(super) struct Sum<'p> {
     pub(super) name: String,
     pub(super) ns: f64,
+    /// Those that it is the sum of; none of the rest, which is in no part.
+    pub(super) parts: Vec<&'p PartChange<'p>>,
     /// All of them changed beyond noise.
     pub(super) is_change: bool,
     pub(super) is_judged: bool,
@@ -397,7 +441,7 @@ pub(super) fn shown_parts<'p>(parts: &'p Parts<'p>, most: usize, chars: usize) -
     let mut sums = Vec::new();
     if !beyond.is_empty() {
         let (name, ns) = (names_of(&beyond, chars), sum(&beyond));
-        sums.push(Sum { name, ns, is_change: true, is_judged: true });
+        sums.push(Sum { name, ns, parts: beyond, is_change: true, is_judged: true });
     }
     if !others.is_empty() {
         let is_judged = |part: &&PartChange<'_>| part.is_judged();
@@ -418,14 +462,14 @@ pub(super) fn shown_parts<'p>(parts: &'p Parts<'p>, most: usize, chars: usize) -
             true => names_of(&others, chars),
             false => format!("{} {what}", others.len()),
         };
-        sums.push(Sum { name, ns, is_change: false, is_judged: all });
+        sums.push(Sum { name, ns, parts: others, is_change: false, is_judged: all });
     }
     let longest = rows.iter().map(|part| part.change_ns.abs());
     let longest = longest.chain(sums.iter().map(|sum| sum.ns.abs())).fold(0.0, f64::max);
     let rest = parts.change_ns - sum(&parts.rows.iter().collect::<Vec<_>>());
     if rest.abs() >= LEAST_REST_NS.max(LEAST_REST * longest) {
         let name = format!("rest: {}", parts.rest);
-        sums.push(Sum { name, ns: rest, is_change: false, is_judged: true });
+        sums.push(Sum { name, ns: rest, parts: vec![], is_change: false, is_judged: true });
     }
     Shown { rows, sums, longest: longest.max(rest.abs()), is_noise }
 }
@@ -488,7 +532,7 @@ pub(super) fn whole(stage: &StageChange, parts: &Parts<'_>) -> String {
     let Some(whole) = parts.whole else {
         return format!("change per {}, {change}:", stage.per_word());
     };
-    let [a, b] = [whole.before, whole.after].map(|value| value_cell(value, whole.unit));
+    let [a, b] = side_cells(whole);
     let is_noise = whole.verdict == Verdict::None && !whole.before_runs.is_empty();
     let noise = if is_noise { ", within noise" } else { "" };
     // The table has the median.
@@ -505,7 +549,10 @@ pub(super) fn whole(stage: &StageChange, parts: &Parts<'_>) -> String {
 
 /// A text in at most so many lines. Of a longer one the last clauses are left out, and none is cut.
 fn fitted(text: &str, width: usize, most: usize) -> Vec<String> {
-    let text = &text.replace(" %", &format!("{TIED}%")).replace("± ", &format!("±{TIED}"));
+    let tied =
+        |text: String, unit: &str| text.replace(&format!(" {unit}"), &format!("{TIED}{unit}"));
+    let text = ["%", "ms)", "us)"].into_iter().fold(text.to_owned(), tied);
+    let text = &text.replace("± ", &format!("±{TIED}"));
     let wrapped = |text: &str, most: usize| -> Vec<String> {
         let lines = wrapped_at_most(text, width, most).into_iter();
         lines.map(|line| line.replace(TIED, " ")).collect()
@@ -620,10 +667,27 @@ pub(super) fn work_name(row: &WorkChange, limit: usize) -> String {
     side.map_or_else(String::new, |side| shorten_kernel(&side.name, limit))
 }
 
+/// Ends a line of a command that goes on in the next one.
+const GOES_ON: &str = " \\";
+
 /// A line of the comparison with its label before it.
 fn labelled(of: &Comparison, label: &str, width: usize, most: usize) -> Vec<String> {
     let Some(line) = of.lines.iter().find(|line| line.label == label) else { return Vec::new() };
-    let wrapped = fitted(&line.text, width - LABEL_CHARS - 1, most);
+    let chars = width - LABEL_CHARS - 1;
+    let wrapped = match line.text.split_once(COMMAND) {
+        Some((what, words)) if label == "next" && line.text.chars().count() > chars => {
+            let command = wrapped_at_most(&format!("{COMMAND}{words}"), chars - GOES_ON.len(), ALL);
+            let last = command.len().saturating_sub(1);
+            // To be pasted as it is.
+            let goes_on = |(at, line): (usize, String)| match at < last {
+                true => line + GOES_ON,
+                false => line,
+            };
+            let what = wrapped_at_most(what, chars, ALL).into_iter();
+            what.chain(command.into_iter().enumerate().map(goes_on)).collect()
+        }
+        _ => fitted(&line.text, chars, most),
+    };
     let labels = std::iter::once(label).chain(std::iter::repeat(""));
     labels.zip(wrapped).map(|(label, text)| format!("{label:LABEL_CHARS$}{text}")).collect()
 }

@@ -236,6 +236,7 @@ fn engine_steps(report: &Report, row: &StageRow) -> Option<StepTimes> {
         p50_ns: kind.p50_ns?,
         p99_ns: kind.p99_ns,
         max_ns: kind.max_ns,
+        std_ns: kind.std_ns,
         requests: Some(kind.prefill_requests_mean + kind.decode_requests_mean),
         ..StepTimes::default()
     })
