@@ -824,18 +824,18 @@ fn noise(of: &Comparison) -> String {
         }
         (1, 1) => format!("± is the noise of steps within these two runs, at least 5 %{}", not_judged(of)),
         (1, n) | (n, 1) => format!(
-            "[ ] is the range of possible changes, from the noise within the single run and the spread of the {n}; a \
-             change counts if 0 is outside [ ] and it is at least 5 %{}",
+            "[ ] covers the noise within the single run and the spread of the {n}; a change counts if 0 is outside [ ] \
+             and it is at least 5 %{}",
             not_judged(of)
         ),
         (a, b) if smallest_p(a, b) > ALPHA => format!(
-            "[ ] is the range of possible changes, from all pairs of runs and the larger spread of a side; a change \
+            "[ ] covers the differences of all pairs of runs and the larger spread of a side; a change \
              counts if 0 is outside [ ] and it is at least 1 %; {a} against {} are too few for a test at 0.05 (4 per \
              side are enough)",
             counted(b as u64, "run")
         ),
         (a, b) if !is_tested(a, b) => format!(
-            "[ ] is the range of possible changes, from all pairs of runs and the larger spread of a side; a change \
+            "[ ] covers the differences of all pairs of runs and the larger spread of a side; a change \
              counts if 0 is outside [ ] and it is at least 1 %; {a} against {b} runs are too many for the exact test"
         ),
         _ => "[ ] is the 95 % interval of a change; a change counts if 0 is outside [ ] and it is at least 1 %; exact \
