@@ -46,7 +46,7 @@ pub(super) fn page(report: &Report, operators: &Operators, top: usize) -> Page {
     let gpu_total_ns = operators.coverage.map(|coverage| coverage.gpu_total_ns);
     let shown: Vec<&OperatorRow> = operators.rows.iter().take(top).collect();
     out.push_str(&paragraph(&format!(
-        "{} Only `warm_mean_ms` and the order of the rows leave out the first call of an operator in each range path and \
+        "{} Only the warm means and the order of the rows leave out the first call of an operator in each range path and \
          process, which loads modules and fills caches.",
         basis(operators)
     )));
