@@ -255,7 +255,7 @@ async function findWork(browser, problems) {
     browser.value(`(() => { const i = ${box}.querySelector("input"); i.value = ${JSON.stringify(text)}; i.dispatchEvent(new Event("input")); })()`);
   await type(name);
   const said = await browser.value(`${box}.querySelector(".count").textContent`);
-  const [, found, all] = said.match(/^(\d+) of (\d+) bars, [\d.]+ ms/) ?? [];
+  const [, found, all] = said.match(/^(\d+) of (\d+) bars of GPU work, [\d.]+ ms/) ?? [];
   if (!(found > 0 && Number(found) <= Number(all))) problems.push(`a search for ${name} says: ${said}`);
   await browser.value(`${box}.querySelector(".scroll").focus({preventScroll: true})`);
   for (let at = 0; at < 3; at++) {

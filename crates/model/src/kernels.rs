@@ -9,7 +9,9 @@ use stage2_contract::order::Order as _;
 use stage2_contract::stats::mean;
 use stage2_contract::text::listed;
 
-use crate::{CounterRow, KernelRow, PathKind, Report, StageAnswer, StageRow, Times};
+use crate::{
+    CounterRow, KernelRow, PathKind, RATE_SHARE_MOST, Report, StageAnswer, StageRow, Times,
+};
 
 /// Rows that are one kernel together.
 #[derive(Clone, Debug)]
@@ -33,8 +35,7 @@ pub struct Kernel<'r> {
     /// Those of the longest launch configuration that has some.
     pub counters: Option<&'r CounterRow>,
     /// Share of the rate that the hardware allows at its operations per byte, from 0 to 1: by ncu, or by the larger share
-    /// of a peak of sampled counters. Of several launch configurations it is the mean over the time of those with
-    /// counters, so that what they lose adds up to what the kernel loses.
+    /// of a peak of sampled counters: that of [`attained`].
     pub attainable: Option<f64>,
 }
 
@@ -108,7 +109,7 @@ pub fn top_kernels<'r, K: Ord + Hash>(
         let of_key = sums.entry(key(row));
         let (_, sum, devices) = of_key.or_insert_with(|| (row, Sum::default(), BTreeSet::new()));
         sum.add(&row.times);
-        sum.rate(attainable(row), &row.times);
+        sum.rate(row);
         devices.insert(&row.device);
     }
     let mut sorted: Vec<_> = sums.into_iter().collect();
@@ -143,8 +144,8 @@ struct Sum {
     /// Least and greatest mean of the rows, ns.
     means_ns: Option<(u64, u64)>,
     /// Usual time of the rows whose share of the attainable rate is known, ns, and the part of it that they would need at
-    /// that rate.
-    rated_ns: Option<(f64, f64)>,
+    /// that rate: of those with counters of all launches, and of those with counters of one launch only.
+    rated_ns: [Option<(f64, f64)>; 2],
 }
 
 impl Sum {
@@ -162,16 +163,20 @@ impl Sum {
         }
     }
 
-    fn rate(&mut self, attainable: Option<f64>, times: &Times) {
-        let Some(share) = attainable else { return };
+    fn rate(&mut self, row: &KernelRow) {
+        let Some(share) = attainable(row) else { return };
+        let one_launch = own(row).is_some_and(|counters| counters.one_launch.is_some());
+        let [all_launches, one] = &mut self.rated_ns;
+        let rated = if one_launch { one } else { all_launches };
         // Rows that were never timed after a cold call count by their share alone.
-        let ns = (times.usual_ns() as f64).max(1.0);
-        let (all, needed) = self.rated_ns.unwrap_or_default();
-        self.rated_ns = Some((all + ns, needed + ns * share));
+        let ns = (row.times.usual_ns() as f64).max(1.0);
+        let (all, needed) = rated.unwrap_or_default();
+        *rated = Some((all + ns, needed + ns * share));
     }
 
     fn attainable(&self) -> Option<f64> {
-        self.rated_ns.map(|(all, needed)| needed / all)
+        let [all_launches, one] = self.rated_ns;
+        all_launches.or(one).map(|(all, needed)| needed / all)
     }
 
     /// Sum of the durations, ns; nothing where there are calls and none was timed.
@@ -416,7 +421,16 @@ fn own(row: &KernelRow) -> Option<&CounterRow> {
     (here || counters.one_launch.is_none()).then_some(counters)
 }
 
-/// Share of the rate that the hardware allows at the operations per byte of a row, from 0 to 1.
+/// Share of the rate that the hardware allows at the operations per byte of a kernel, from 0 to 1. Of several launch
+/// configurations it is the mean over the time of those with counters. Where the counters of a configuration are of
+/// one launch, which does not stand for the others, it counts only if there is nothing better.
+pub fn attained<'r>(rows: impl IntoIterator<Item = &'r KernelRow>) -> Option<f64> {
+    let mut sum = Sum::default();
+    rows.into_iter().for_each(|row| sum.rate(row));
+    sum.attainable()
+}
+
+/// That of one row; nothing also where its rate is beyond the peak, so that its numbers cannot be right.
 fn attainable(row: &KernelRow) -> Option<f64> {
     let counted = own(row).and_then(|counters| counters.roofline.attainable_share);
     let sampled = || {
@@ -424,7 +438,7 @@ fn attainable(row: &KernelRow) -> Option<f64> {
         let percent = sampled.dram_percent.zip(sampled.tensor_percent);
         percent.map(|(dram, tensor)| dram.max(tensor) / 100.0)
     };
-    let share = counted.or_else(sampled).filter(|share| share.is_finite());
+    let share = counted.or_else(sampled).filter(|share| *share <= RATE_SHARE_MOST);
     share.map(|share| share.clamp(0.0, 1.0))
 }
 
@@ -512,6 +526,12 @@ mod tests {
         assert_eq!(kernel.attainable, Some(0.4), "160 of 400 ns");
         let none = Report { kernels: vec![rated(600, None)], ..Report::default() };
         assert_eq!(stage_kernels(&none)[0].attainable, None);
+        // Counters of one launch count where there are no others, and impossible ones nowhere.
+        let mut one = rated(900, Some(1.0));
+        one.counters.as_mut().expect("counters").one_launch = Some("it differs".into());
+        assert_eq!(attained([&one]), Some(1.0));
+        assert_eq!(attained([&one, &rated(100, Some(0.2))]), Some(0.2));
+        assert_eq!(attained([&rated(100, Some(9.0)), &rated(100, Some(f64::NAN))]), None);
     }
 
     #[test]

@@ -541,8 +541,8 @@ impl LateRow {
         })
     }
 
-    /// Where to look for the code that makes it late: `what takes the host of rank 1 longer than the others: f (a.py:3)`,
-    /// `what takes the host of rank 1 longer in its late steps: f (a.py:3) (0.92 ± 0.31 of the 2.21 ms that it is late by)`.
+    /// Where to look for the code that makes it late: `why the host of rank 1 takes longer than the others: f (a.py:3)`,
+    /// `why the host of rank 1 takes longer in its late steps: f (a.py:3) (0.92 ± 0.31 of the 2.21 ms that it is late by)`.
     /// `holder`: with what holds the GIL. `None`: samples show no such code.
     pub fn look_at(&self, who: &str, holder: bool) -> Option<String> {
         let host = self.host.as_ref()?;
@@ -555,7 +555,7 @@ impl LateRow {
             let found: Vec<String> = host.findings().take(FUNCTIONS_NAMED).map(text).collect();
             let and = if holder { ", and " } else { " and " };
             let found = found.join(and);
-            return Some(format!("what takes the host of {who} longer than the others: {found}"));
+            return Some(format!("why the host of {who} takes longer than the others: {found}"));
         }
         let of = match self.late_ns() {
             Some(ns) => {
@@ -565,7 +565,7 @@ impl LateRow {
             None => format!("{} more", self.part(first, true)),
         };
         let code = text(first);
-        Some(format!("what takes the host of {who} longer in its late steps: {code} ({of})"))
+        Some(format!("why the host of {who} takes longer in its late steps: {code} ({of})"))
     }
 
     /// By how much it is late in a late step, on average, ns.
@@ -620,7 +620,7 @@ const FUNCTIONS_NAMED: usize = 2;
 
 /// That the host of a late rank was compared without a finding, ...
 pub const NOT_SHOWN: &str =
-    "samples do not show what takes its host longer than those of the others";
+    "samples do not show why its host takes longer than those of the others";
 /// ... and what to do then.
 pub(crate) const fn more_samples(asked_hz: Option<f64>) -> &'static str {
     match asked_hz {
@@ -801,7 +801,7 @@ mod tests {
         assert_eq!(
             row.look_at("it", false).as_deref(),
             Some(
-                "what takes the host of it longer in its late steps: f (a.py:3) (0.92 ± 0.31 of the 2.21 ms that it \
+                "why the host of it takes longer in its late steps: f (a.py:3) (0.92 ± 0.31 of the 2.21 ms that it \
                  is late by)"
             )
         );
@@ -830,7 +830,7 @@ mod tests {
         assert_eq!(
             known.look_at("it", false).as_deref(),
             Some(
-                "what takes the host of it longer than the others: waiting for the GIL and g (a.py:3)"
+                "why the host of it takes longer than the others: waiting for the GIL and g (a.py:3)"
             )
         );
         let look = known.look_at("it", true).expect("found");
@@ -890,7 +890,7 @@ mod tests {
         assert_eq!(found, Some((200_000.0, 40_000.0)), "two errors are none");
         let unknown = others(&row, Vec::new());
         let why = unknown.sentence().expect("late");
-        assert!(why.ends_with("what takes its host longer than those of the others (90 samples): record for longer, or with profiling.collector.host=1000"), "{why}");
+        assert!(why.ends_with("why its host takes longer than those of the others (90 samples): record for longer, or with profiling.collector.host=1000"), "{why}");
         assert_eq!([2, 12, 13, 22, 31].map(ordinal), ["second", "twelfth", "13th", "22nd", "31st"]);
     }
 }

@@ -202,7 +202,8 @@ fn parts(stage: &str, rows: &[LayerRow]) -> String {
     if other > MOSTLY_OTHER_PERCENT {
         let other = percent1(other);
         return format!(
-            "{stage}: which part of the model {other} % of its kernel time is in is not known"
+            "{stage} by part of the model: {other} % of the kernel time cannot be assigned to a part, so no parts are \
+             given"
         );
     }
     let parts: Vec<String> = rows.chunk_by(|a, b| a.part == b.part).filter_map(percent).collect();

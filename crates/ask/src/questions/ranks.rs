@@ -43,7 +43,7 @@ pub(super) fn late(subject: &Subject<'_>, answer: &mut Answer) {
         row.shows_cause() && delays.cause() != LateCause::Gpu && row.code_clause().is_none()
     };
     if let Some((row, _)) = late.filter(is_on_host) {
-        let question = format!("what takes the host of {} longer", quoted(&row.who));
+        let question = format!("why the host of {} takes longer", quoted(&row.who));
         let reason = match row.host.is_some() {
             true => "samples show no code that takes longer than on the other ranks",
             false => "the host was not sampled, or too rarely",

@@ -814,7 +814,7 @@ fn mark(kind: WindowKind) -> &'static str {
 fn over(basis: &str) -> String {
     match basis.trim_end_matches('.') {
         "" => String::new(),
-        basis => format!("The times are sums, not those of one call; basis: {basis}. "),
+        basis => format!("Basis of the times: {basis}. "),
     }
 }
 

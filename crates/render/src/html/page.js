@@ -270,7 +270,7 @@
       const at = marked.indexOf(picked);
       count.textContent = !marked.length
         ? "No match"
-        : `${marked.length} of ${byStart.length} bars, ${(takes / 1e6).toFixed(3)} ms; ${at < 0 ? "Enter and Shift+Enter step through them" : `this is match ${at + 1}`}`;
+        : `${marked.length} of ${byStart.length} bars of GPU work, ${(takes / 1e6).toFixed(3)} ms; ${at < 0 ? "Enter and Shift+Enter step through them" : `this is match ${at + 1}`}`;
       count.hidden = wordsOf(find.value).length === 0;
     };
     const mark = () => {

@@ -171,7 +171,7 @@ fn timeline(timeline: &StepTimeline, noun: &str, extent: Extent, id: &str) -> St
     let mut labels: Vec<(u64, String)> =
         (0..=deepest).map(|depth| (AXIS + depth * ROW, host(depth))).collect();
     labels.extend(samples.map(|_| (samples_y, "host samples".to_owned())));
-    labels.push((gaps_y, "GPU idle".to_owned()));
+    labels.push((gaps_y, "gaps of the GPU".to_owned()));
     labels.extend(lanes.iter().enumerate().map(|(at, lane)| (lane_y(at), lane.label.clone())));
     let labels: String = (labels.iter())
         .map(|(y, label)| format!("<text x=\"0\" y=\"{}\">{}</text>\n", y + 13, text(label)))
@@ -187,8 +187,10 @@ fn timeline(timeline: &StepTimeline, noun: &str, extent: Extent, id: &str) -> St
         .map(|(at, lane)| scale.lane(lane, lane_y(at), &listed))
         .collect();
     let pieces = lanes.iter().map(|lane| lane.work.len() as u64).sum::<u64>();
+    let waits = lanes.iter().flat_map(|lane| &lane.work).any(|work| work.waiting_ns > 0);
+    let waits = if waits { " The waiting part of a collective is a bar of its own." } else { "" };
     let description = format!(
-        "This is {} {}, {}: {}, {}, {}. The list below has the names with their times.",
+        "This is {} {}, {}: {}, {}, {}. The list below has the names with their times.{waits}",
         noun,
         timeline.step.number,
         length(timeline),
@@ -301,8 +303,16 @@ fn legend(timeline: &StepTimeline) -> String {
         }
         false => "It holds more work than fits in memory, so that no sums are given.",
     };
+    // A step whose neighbours are of the same stage has less idle time than its gaps seem to be.
+    let overlaps = match sums.other_work_ns {
+        0 => "",
+        _ => {
+            " In some of its gaps, the GPU works for other steps or stages. The bar of the mean step counts work for \
+             other steps of its stage as busy."
+        }
+    };
     let shown: String = entries.iter().filter(|(_, _, ns)| *ns > 0).map(entry).collect();
-    format!("<ul class=\"legend\">\n{shown}</ul>\n<p class=\"note\">{note}</p>\n")
+    format!("<ul class=\"legend\">\n{shown}</ul>\n<p class=\"note\">{note}{overlaps}</p>\n")
 }
 
 fn by_class(work: &[TimelineSum]) -> Vec<(&str, u64)> {

@@ -16,12 +16,12 @@ use crate::roofline::takeaways::{
 };
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::percent1;
-use stage2_model::kernels::Counted;
+use stage2_model::kernels::{Counted, attained};
 use stage2_model::rule::{HOST_FAULT_PERCENT, HOST_MAIN_PERCENT, HOST_OWN_PERCENT};
 use stage2_model::{
     CollectiveRow, EngineSteps, Evidence, Figure, HostCauseKind, HostOtherWork, HostStage,
     KernelRow, LateCause, LateRow, ModelUse, Origin, PathKind, RankStageRow, Report, Role,
-    SampledKernel, StageKernelRow, StageRow, StageUtilisation, Status, TokensCounted, late_in_turn,
+    StageKernelRow, StageRow, StageUtilisation, Status, TokensCounted, late_in_turn,
 };
 use stage2_read::kernel_class::KernelClass;
 use stage2_read::trace::stats::mean;
@@ -294,7 +294,7 @@ fn late_remedy(late: &LateRow) -> Option<String> {
         }
         // Compared, and nothing was found.
         (None, Some(host)) => format!(
-            "{}, to see what takes the host of {who} longer than the others.",
+            "{}, to see why the host of {who} takes longer than the others.",
             host.more_samples().replacen('r', "R", 1)
         ),
         (_, None) => format!("Find out what the host of {who} does before it communicates."),
@@ -496,7 +496,7 @@ fn top_kernel(
     // The longest launch configuration stands for the kernel, where ncu profiled none.
     let of_stage = of_stage(&rows.kernels, &row.stage).iter();
     let of_name = of_stage.filter(|kernel| kernel.name_index == row.name_index);
-    let longest = of_name.max_by_key(|kernel| kernel.times.total_ns);
+    let longest = of_name.clone().max_by_key(|kernel| kernel.times.total_ns);
     let sampled = longest.and_then(|kernel| kernel.sampled.as_deref());
     Some(KernelMeasurements {
         kernel: row.kernel.clone(),
@@ -508,16 +508,9 @@ fn top_kernel(
         bound: roofline.map_or_else(|| sampled?.bound, |roofline| roofline.bound),
         sampled: counters.is_none() && sampled.is_some(),
         one_launch: counters.is_some_and(|counters| counters.one_launch.is_some()),
-        attainable_share: roofline
-            .map_or_else(|| sampled.and_then(roof_share), |roofline| roofline.attainable_share),
+        attainable_share: attained(of_name.copied()),
         achieved_occupancy_percent: counters.and_then(|known| known.achieved_occupancy_percent),
     })
-}
-
-/// Share of the larger of the two roofs that samples know of: memory and tensor pipe.
-fn roof_share(sampled: &SampledKernel) -> Option<f64> {
-    let shares = [sampled.dram_percent?, sampled.tensor_percent.unwrap_or(0.0)];
-    sampled.bound.map(|_| shares.into_iter().fold(0.0, f64::max) / 100.0)
 }
 
 #[cfg(test)]
@@ -579,7 +572,7 @@ mod tests {
             let delays = LateDelays { total_ns: 22_100_000, steps, ..LateDelays::default() };
             LateRow { host: Some(host), delays: Some(delays), ..late(0) }
         };
-        let found = "Look at what takes the host of rank 3 longer in its late steps: sleeping (0.90 ± 0.31 of the \
+        let found = "Look at why the host of rank 3 takes longer in its late steps: sleeping (0.90 ± 0.31 of the \
                      2.21 ms that it is late by).";
         let few = " 10 samples are few: record for longer, or with profiling.collector.host=1000.";
         assert_eq!(said(&sampled(310_000, 10)), format!("{found}{few}"));

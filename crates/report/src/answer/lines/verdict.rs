@@ -322,7 +322,7 @@ mod tests {
         let said = action(&job, &waiting);
         assert_eq!(
             said,
-            "look at what takes the host of rank 0 longer in its late steps: sleeping (0.90 ± 0.40 ms more); only 10 \
+            "look at why the host of rank 0 takes longer in its late steps: sleeping (0.90 ± 0.40 ms more); only 10 \
              samples show it"
         );
         let many = FirstStep { text: format!("{said}. {}", "More. ".repeat(60)), ..waiting };

@@ -662,8 +662,8 @@ impl Speaker<'_> {
         let short = shorten_kernel(&kernel.kernel, NAME_CHARS);
         let product = matches!(kernel.class, KernelClass::Gemm | KernelClass::Moe);
         if self.stage.decode && product && kernel.bound == Some(Bound::Memory) {
-            let then = "Move fewer bytes per token through the weights: quantisation, or a larger \
-                        batch that reads them once for more tokens.";
+            let then = "Read fewer bytes of weights per token: quantisation, or a larger \
+                        batch, which reads them once for more tokens.";
             return Some(say(Rule::MemoryBoundProduct, evidence, name, Some(then)));
         }
         let occupancy = self::percent(kernel.achieved_occupancy_percent);
