@@ -301,8 +301,8 @@ impl StageChange {
         let unit = match metric {
             "token_ms" => "token",
             "host_ms" => "call",
-            "window_ms" | "gpu_busy_ms" | "idle_ms" | "launch_gaps_ms" | "kernels"
-            | "kernel_ms" | "energy_j" => self.per_word(),
+            "window_ms" | "gpu_busy_ms" | "idle_ms" | "launch_gaps_ms" | "other_work_ms"
+            | "kernels" | "kernel_ms" | "energy_j" => self.per_word(),
             name if name.starts_with("step_") => self.step.as_deref().unwrap_or("step"),
             name if class_of_metric(name).is_some() => self.per_word(),
             _ => return String::new(),

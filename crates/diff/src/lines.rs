@@ -573,7 +573,9 @@ fn window_of(stage: &StageChange) -> String {
     // Idle time has it already.
     let gaps = known("launch_gaps_ms").filter(|metric| metric.verdict.is_change());
     let gaps = gaps.map(|metric| format!("of which launch gaps {}", in_short(stage, metric)));
-    let texts: Vec<String> = [busy, idle, gaps].into_iter().flatten().collect();
+    let other = known("other_work_ms").filter(|metric| metric.verdict.is_change());
+    let other = other.map(|metric| format!("work of other stages {}", in_short(stage, metric)));
+    let texts: Vec<String> = [busy, idle, gaps, other].into_iter().flatten().collect();
     match texts.is_empty() {
         true => format!("{}: busy and idle time are not known on both sides", name(stage)),
         false => format!("{} per {}: {}", name(stage), stage.per_word(), texts.join(", ")),

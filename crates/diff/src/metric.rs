@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use stage2_model::{DeviceRow, Report, StageEnergy, StageRow, WindowKind};
+use stage2_model::{DeviceRow, HostOtherWork, Report, StageEnergy, StageRow, WindowKind};
 
 use crate::causes::CauseNames;
 use crate::comparison::{Better, MetricUnit};
@@ -45,6 +45,7 @@ const STAGE_METRICS: &[Kind] = &[
     kind("gpu_busy_percent", "GPU busy", Percent, Neither),
     kind("idle_ms", "GPU idle", Ms, Lower),
     kind("launch_gaps_ms", "launch gaps", Ms, Lower),
+    kind("other_work_ms", "work of other stages", Ms, Neither),
     kind("kernels", "kernels", Count, Neither),
     kind("kernel_ms", "kernel time", Ms, Lower),
     kind("mfu_percent", "MFU", Percent, Higher),
@@ -121,6 +122,7 @@ pub(crate) fn why_absent(name: &str) -> &'static str {
         "ttft_ms" => "it has no ranges of requests",
         "energy_j" | "power_w" | "sm_clock_mhz" => "NVML was not read, or not often enough",
         "gpu_busy_percent" | "idle_ms" | "launch_gaps_ms" => "its report gives no idle time",
+        "other_work_ms" => "its host was not sampled, or too rarely",
         name if is_share_of_window(name) => "its window is not known",
         _ => "not in its report",
     }
@@ -285,14 +287,21 @@ fn of_window(
     let ms = |ns: u64| ns as f64 / NS_PER_MS / of_units;
     // Other processes may have filled the gaps where the report gives no idle time.
     let idle_known = row.gpu_idle_ns.is_some();
-    let idle = window.zip(busy).map(|(window, busy)| window.saturating_sub(busy));
+    // What samples show to be work of other stages is not idle time.
+    let other = view.host.and_then(|host| host.other_work);
+    let without = window.zip(busy).map(|(window, busy)| {
+        let gaps = gaps.unwrap_or(0);
+        HostOtherWork::split(other, gaps, window.saturating_sub(busy).saturating_sub(gaps))
+    });
+    let without = without.filter(|_| idle_known);
     found.add("window_ms", window.map(ms));
     found.noisy("gpu_busy_ms", busy.map(ms), error_of_kernels);
     let share = window.zip(busy).filter(|(window, _)| *window > 0 && idle_known);
     let share = share.map(|(window, busy)| busy as f64 * 100.0 / window as f64);
     found.add("gpu_busy_percent", share);
-    found.add("idle_ms", idle.filter(|_| idle_known).map(ms));
-    found.add("launch_gaps_ms", gaps.filter(|_| idle_known).map(ms));
+    found.add("idle_ms", without.map(|[gaps, longer, _]| ms(gaps.saturating_add(longer))));
+    found.add("launch_gaps_ms", gaps.and(without).map(|[gaps, ..]| ms(gaps)));
+    found.add("other_work_ms", other.and(without).map(|[.., other]| ms(other)));
 }
 
 /// Idle time that no named cause has, as the bar of a report calls it.
@@ -300,13 +309,14 @@ pub(crate) const REST_OF_IDLE: &str = "smaller and unknown causes";
 /// Samples that a cause without a name may have had, as one standard error.
 const UNNAMED_SAMPLES: f64 = 2.0;
 
-/// The idle time of a stage by cause, ms; nothing where the host was not sampled, or not often enough.
+/// The idle time of a stage by cause, and the work of other stages, ms; nothing where the host was not sampled, or not often enough.
 pub(crate) fn of_host(
     view: &StageView<'_>,
     metrics: &BTreeMap<String, Measured>,
     causes: &CauseNames,
 ) -> Option<BTreeMap<String, Measured>> {
-    let idle_ms = metrics.get("idle_ms")?.value;
+    let value = |name: &str| metrics.get(name).map(|metric| metric.value);
+    let idle_ms = value("idle_ms")? + value("other_work_ms").unwrap_or(0.0);
     let host = view.host.filter(|host| !host.causes.is_empty())?;
     // What no sample tells may be among the causes that are too small to name.
     let absent = (0.0, UNNAMED_SAMPLES / host.samples.max(1) as f64);
@@ -433,7 +443,8 @@ impl Found {
 }
 
 /// Parts of the time of a step. A run has a single value of each.
-pub(crate) const PARTS_OF_STEP: [&str; 3] = ["window_ms", "idle_ms", "launch_gaps_ms"];
+pub(crate) const PARTS_OF_STEP: [&str; 4] =
+    ["window_ms", "idle_ms", "launch_gaps_ms", "other_work_ms"];
 
 fn spread_of(value: f64, error: RelativeError) -> Option<Spread> {
     let (error, count) = error.filter(|(_, count)| *count > 1)?;

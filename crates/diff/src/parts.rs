@@ -17,7 +17,8 @@ impl StageChange {
         let known = |name: &str| self.metric(name).filter(|metric| metric.change.is_some());
         let whole = known("window_ms");
         let idle = known("idle_ms");
-        let mut rows: Vec<PartChange<'_>> = match self.host.is_empty() || self.host_ahead {
+        let by_gaps = self.host.is_empty() || self.host_ahead;
+        let mut rows: Vec<PartChange<'_>> = match by_gaps {
             true => match idle.zip(known("launch_gaps_ms")) {
                 Some((idle, gaps)) => PartChange::gaps_and_others(idle, gaps).into(),
                 None => idle.into_iter().map(|idle| PartChange::idle(idle, None)).collect(),
@@ -27,6 +28,9 @@ impl StageChange {
                 causes.map(|cause| PartChange::idle(cause, Some(&cause.metric))).collect()
             }
         };
+        // It is among the causes.
+        let other = known("other_work_ms").filter(|_| by_gaps);
+        rows.extend(other.map(|other| PartChange::idle(other, Some(OTHER_WORK))));
         let mut groups: BTreeMap<(WorkKind, &str), Vec<&WorkChange>> = BTreeMap::new();
         for row in &self.work {
             groups.entry((row.kind, row.class.as_str())).or_default().push(row);
@@ -253,6 +257,7 @@ impl<'c> PartChange<'c> {
 pub const LAUNCH_GAPS: &str = "launch gaps";
 /// Idle time of no known cause that is not between consecutive launches.
 pub const OTHER_IDLE: &str = "other";
+const OTHER_WORK: &str = "work of other stages";
 /// Share of the largest part below which a part stands behind those that are not judged.
 const LEAST_PART: f64 = 0.02;
 /// Parts that are shown where all are noise.

@@ -10,8 +10,8 @@ use stage2_diff::{
 use stage2_model::finding::Id;
 use stage2_model::{
     Absent, CaptureRow, ClockLimit, ClockUse, EngineRun, EngineSteps, Fact, Figure, Floor,
-    GraphRow, HostCause, HostCauseKind, HostFrame, HostProcess, HostStage, HostUse, KernelRow,
-    MemoryRow, PathKind, PathRow, ReadSpan, Report, Role, Rule, SCHEMA, SCHEMA_VERSION,
+    GraphRow, HostCause, HostCauseKind, HostFrame, HostOtherWork, HostProcess, HostStage, HostUse,
+    KernelRow, MemoryRow, PathKind, PathRow, ReadSpan, Report, Role, Rule, SCHEMA, SCHEMA_VERSION,
     SampledCounters, Severity, StageAnswer, StageEnergy, StageNumbers, StageRow, Status, StepTimes,
     StepUnit, Takeaway, Times, WarmRow,
 };
@@ -160,6 +160,28 @@ fn with_host(line: u32, schedule: f64, gil: f64) -> Report {
     let stage = HostStage { stage: "decode".into(), samples: 500, causes, ..HostStage::default() };
     report.host = Some(HostUse { stages: vec![stage], ..HostUse::default() });
     report
+}
+
+#[test]
+fn work_of_other_stages_is_no_idle_time_and_keeps_the_causes_of_that_as_long() {
+    let known = |percent| {
+        let mut report = with_host(7, 40.0, 20.0);
+        let stage = &mut report.host.as_mut().expect("sampled").stages[0];
+        stage.other_work = Some(HostOtherWork { percent, launch_gaps_percent: 0.0 });
+        report
+    };
+    let found = diff(&[&known(0.0)], &[&known(25.0)], &[], false);
+    let value = |name: &str| {
+        let metric = found.stages[0].metric(name).expect(name);
+        (metric.before, metric.after)
+    };
+    // Of 6 ms per call without work of the stage, as the pages of both runs have it.
+    assert_eq!(value("idle_ms"), (Some(6.0), Some(4.5)));
+    assert_eq!(value("other_work_ms"), (Some(0.0), Some(1.5)));
+    let gil = found.stages[0].host.iter().find(|cause| cause.metric.contains("GIL"));
+    let text = |ms: Option<f64>| ms.map(|ms| format!("{ms:.3}"));
+    let sides = gil.map(|gil| [text(gil.before), text(gil.after)]);
+    assert_eq!(sides, Some([Some("1.200".to_owned()), Some("0.900".to_owned())]));
 }
 
 /// Its step takes twice as long; its idle time stays.

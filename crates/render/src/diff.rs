@@ -216,7 +216,7 @@ const LEFT_OUT: f64 = 0.05;
 const DIFFERENCES: usize = 20;
 const KERNEL_CHARS: usize = 80;
 /// What is shown of a stage whether it changed or not.
-const ALWAYS: [&str; 9] = [
+const ALWAYS: [&str; 10] = [
     "step_ms",
     "token_ms",
     "ttft_ms",
@@ -224,6 +224,7 @@ const ALWAYS: [&str; 9] = [
     "gpu_busy_ms",
     "idle_ms",
     "launch_gaps_ms",
+    "other_work_ms",
     "kernels",
     "kernel_ms",
 ];
