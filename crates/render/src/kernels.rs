@@ -153,10 +153,14 @@ pub(super) fn waiting_in_communication(report: &Report) -> Option<String> {
     let stages = model_stages(report).map(|row| (row.stage.as_str(), waiting(&row.stage)));
     let mut stages: Vec<_> = stages.filter(|(_, ns)| *ns > 0).collect();
     stages.order_by_key(|(_, ns)| Reverse(*ns));
-    let parts = stages.iter().map(|(stage, ns)| format!("{} in {}", shown_time(*ns as f64), code(stage)));
+    let parts =
+        stages.iter().map(|(stage, ns)| format!("{} in {}", shown_time(*ns as f64), code(stage)));
     let parts: Vec<String> = parts.collect();
     (!parts.is_empty()).then(|| {
-        format!("The time of communication kernels includes waiting for other ranks: {}.", listed(&parts, parts.len()))
+        format!(
+            "The time of communication kernels includes waiting for other ranks: {}.",
+            listed(&parts, parts.len())
+        )
     })
 }
 

@@ -469,9 +469,9 @@ pub(crate) struct QueryArgs {
     /// One SELECT of SQLite; `stage2-launch schema RUN` prints the tables
     #[arg(value_name = "SQL", allow_hyphen_values = true)]
     pub(crate) sql: String,
-    /// Print at most this number of rows; 0: all
-    #[arg(long, value_name = "N", default_value_t = stage2_ask::query::USUAL_ROWS)]
-    pub(crate) rows: usize,
+    /// Print at most this number of rows; 0: all [default: 200]
+    #[arg(long, value_name = "N")]
+    pub(crate) rows: Option<usize>,
     /// End the query after this number of seconds
     #[arg(long, value_name = "N", default_value_t = stage2_ask::query::USUAL_SECONDS,
           value_parser = clap::value_parser!(u64).range(1..=stage2_ask::query::SECONDS_MOST))]
@@ -490,8 +490,8 @@ Examples:
   stage2-launch query RUN --json 'SELECT stage, part, percent FROM windows'
 
 Nothing is written, and nothing but the run is read. Exit status: 0; 2 when the
-SQL is wrong or not allowed; 70 when it takes too much time or memory, or when
-the report cannot be read.";
+SQL is wrong or not allowed; 70 when it takes too much time or memory, when the
+result is cut at 64 MB, or when the report cannot be read.";
 
 #[derive(Debug, Args)]
 pub(crate) struct SchemaArgs {

@@ -219,8 +219,7 @@ pub(super) fn table(report: &Report, kernels: &Kernels<'_>, stages: &[&str]) -> 
         ));
     }
     let mut head = vec![("Kernel", false), ("Stage", false), ("Class", false)];
-    let of_counters =
-        [("Bound", false), ("Attains (%)", true), ("Lost (ms)", true)];
+    let of_counters = [("Bound", false), ("Attains (%)", true), ("Lost (ms)", true)];
     head.extend(of_counters.into_iter().filter(|_| has_counters));
     head.extend([("Total (ms)", true), ("Share (%)", true), ("Calls", true), ("Mean (us)", true)]);
     head.extend(several.then_some(("GPUs", false)));
@@ -441,10 +440,7 @@ fn waiting(mean: &Bottleneck) -> Option<String> {
     let parts = if mean.is_of_step() { &mean.parts[..] } else { &[] };
     let ranks = parts.iter().find(|part| part.kind == BottleneckKind::Ranks)?;
     let waiting = shown_time(ranks.ns as f64);
-    Some(format!(
-        "Communication kernels wait {waiting} per {} for other ranks. ",
-        text(&mean.of)
-    ))
+    Some(format!("Communication kernels wait {waiting} per {} for other ranks. ", text(&mean.of)))
 }
 
 fn column(name: &str, number: bool) -> String {

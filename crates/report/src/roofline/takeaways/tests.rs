@@ -301,7 +301,9 @@ fn times_in_doubt_are_numbers_with_a_label_and_no_advice() {
     let said = of(vec![StageMeasurements { top_kernels: vec![counted], ..stage.clone() }]);
     for told in &said {
         let label = match told.recommendation {
-            Some(_) => "(one call, which is cold; the counters of the kernel are valid nevertheless)",
+            Some(_) => {
+                "(one call, which is cold; the counters of the kernel are valid nevertheless)"
+            }
             None => "(one call, which is cold: not a basis for advice)",
         };
         assert!(told.text.ends_with(label), "{told:?}");
