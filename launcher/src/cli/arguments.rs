@@ -113,7 +113,7 @@ pub(crate) struct ReportArgs {
     /// Folder of the bundle, or `latest`
     #[arg(value_name = "RUN_DIR")]
     pub(crate) run_dir: PathBuf,
-    /// Report settings to override: model, hardware, operators, report, stage1; the bundle keeps
+    /// Report settings to override: report, model, hardware, operators, roles, engine, stage1; the bundle keeps
     /// them
     #[arg(value_name = "KEY=VALUE")]
     pub(crate) overrides: Vec<String>,

@@ -279,12 +279,8 @@ impl Current<'_> {
             && !error.chain().filter_map(|e| e.downcast_ref()).any(is_not_found)
             && self.bundle.dir().exists()
         {
-            let what = "the run record is out of date";
-            self.host.terminal.finding(&Id::RunFileUnusable.about("run.json").found(
-                what,
-                format!("{error:#}"),
-                "",
-            ));
+            let terminal = self.host.terminal;
+            terminal.detail(&format!("warning: the run record is out of date: {error:#}"));
         }
     }
 

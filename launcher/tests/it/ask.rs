@@ -201,8 +201,13 @@ fn what_cannot_be_read_is_no_answer() {
     for (name, bytes) in [("cut", &text[..text.len() / 2]), ("empty", b""), ("other", b"{}")] {
         fs::create_dir(sandbox.path(name)).expect("folder");
         fs::write(sandbox.path(name).join("metrics.json"), bytes).expect("file");
-        sandbox.launch_strictly(&["ask", name, "time"]).assert().code(70).stdout("");
+        let assert = sandbox.launch_strictly(&["ask", name, "time"]).assert().code(70).stdout("");
+        // Only what recorded the run can write its report again.
+        assert.stderr(contains("write it again with").not());
     }
+    fs::write(sandbox.path("cut/run.json"), "{}").expect("file");
+    let assert = sandbox.launch_strictly(&["ask", "cut", "time"]).assert().code(70);
+    assert.stderr(contains("it is cut short; write it again with `stage2-launch report cut`"));
     let newer = lossy(&text).replacen("\"schema_version\": 2", "\"schema_version\": 92", 1);
     fs::write(sandbox.path("newer.json"), newer).expect("file");
     let assert = sandbox.launch_strictly(&["ask", "newer.json"]).assert().code(70);
