@@ -403,7 +403,7 @@ fn a_late_rank_is_counted_in_the_steps_of_the_report() {
     assert!(asked_for.summary.contains(often.expect("how often")), "{}", asked_for.summary);
     let late = rows(&asked_for, "late_ranks");
     assert_eq!((&late[0]["late"], &late[0]["steps"]), (&190.into(), &191.into()));
-    let why = "`rank 0` is late on the host in 190 of 191 steps, by 1.64 ms in the median one: its host takes 0.45 ms \
+    let why = "`rank 0` is late on the host in 190 of 191 steps, by a median of 1.64 ms: its host takes 0.45 ms \
                longer per step than that of `rank 1`; samples explain 0.35 ± 0.05 ms of that: 0.24 `waiting for the GIL` \
                and 0.11 in `UvaBackedTensor.copy_to_uva (buffer_utils.py:110)`. It begins its step 1.88 ms after \
                `rank 1` (median): the delay is carried over from step to step. Meanwhile, `rank 1` waits 1.71 ms per step for it, or \

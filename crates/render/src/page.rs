@@ -564,7 +564,7 @@ mod tests {
         for kv_cache_ns in [Some(301_000.0), None] {
             let (above, said) = of_floor(kv_cache_ns);
             assert_eq!(above, [], "faster than what it reads, or not known");
-            let all = "up to 0.028 of 0.448 ms per step of the kernels is above their floor";
+            let all = "up to 0.028 of 0.448 ms of kernels per step is above their floor";
             assert_eq!(said.as_deref(), Some(all));
         }
         let _ = of_floor(Some(100_000.0));

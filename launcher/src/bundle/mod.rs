@@ -360,7 +360,7 @@ pub(crate) fn cut_trace(dir: &Path, record: &RunRecord, found: &[ProcessRow]) ->
             "; `stage2-launch merge --spool {} -o DIR` reports what is left",
             visible_path(&dir.join(COLLECTOR_DIR))
         ),
-        false => ", or record the workload again: no kernels are left to report".to_owned(),
+        false => ", or record the workload again".to_owned(),
     };
     Some(format!(
         "the reports of {} were made of {} kernels in {}, of which {} are left: the file was cut or \

@@ -182,7 +182,7 @@ Examples:
 Exit status: 0 when no condition failed and every expected change is there (a
 change that may be noise fails only with --strict); 1 otherwise, also when one
 could not be evaluated; 2 for wrong usage; 70 when a report cannot be read or
-holds no GPU work.";
+has no GPU work.";
 
 #[derive(Debug, Args)]
 #[command(after_help = BASELINE_HELP)]
@@ -226,7 +226,7 @@ Baselines are copies of reports (metrics.json) in tmp/stage2/baselines below the
 working directory. Runs that are deleted to make room leave them alone.
 
 Exit status: 0 when it was done; 2 for wrong usage, for instance a name that is
-not there; 70 when a report cannot be read or holds no GPU work.";
+not there; 70 when a report cannot be read or has no GPU work.";
 
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
@@ -566,7 +566,7 @@ pub(crate) struct Messages {
     /// Print no messages but errors
     #[arg(short, long, global = true, help_heading = MESSAGES)]
     pub(super) quiet: bool,
-    /// Colors; auto: on a terminal, unless NO_COLOR is set
+    /// Colours; auto: on a terminal, unless NO_COLOR is set
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", action = ArgAction::Set,
           help_heading = MESSAGES, hide_short_help = true)]
     color: ColorChoice,

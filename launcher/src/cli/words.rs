@@ -340,7 +340,11 @@ pub(crate) fn in_words(message: &str) -> String {
         return format!("{option} takes no value, and {value} was given");
     }
     let message = message.replace("invalid digit found in string", "it is not a whole number");
-    message.replace("..=", " to ").replace("cannot parse integer from empty string", "it is empty")
+    let message = match message.contains("..=") {
+        true => message.replace(" is not in ", " is not between ").replace("..=", " and "),
+        false => message,
+    };
+    message.replace("cannot parse integer from empty string", "it is empty")
 }
 
 /// What to type where a verb is missing, or mistyped so that it was taken for the target.

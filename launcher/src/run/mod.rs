@@ -123,7 +123,7 @@ fn run_under(
     collected: Option<&CollectPass>,
 ) -> ToolPass {
     if let Err(error) = made {
-        let what = format!("{} cannot be made", tool.folder.display());
+        let what = format!("{} cannot be created", tool.folder.display());
         return ToolPass::without(
             PassStatus::Failed,
             Id::RunPassLeftOut.graded(Severity::Error, what, error.to_string(), ""),

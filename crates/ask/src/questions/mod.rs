@@ -148,7 +148,9 @@ fn basis(subject: &Subject<'_>) -> Table {
     });
     let columns = vec![
         Column::workload("stage").at("/stage"),
-        Column::workload("of").of("the calls that windows and their parts are of").at("/basis"),
+        Column::workload("of")
+            .of("the calls that windows and their parts are measured on")
+            .at("/basis"),
     ];
     Table::new("basis", columns, rows.collect()).usually(BASES)
 }

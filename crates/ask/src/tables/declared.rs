@@ -180,7 +180,7 @@ tables! {
         elements("/answer/stages/*") => {
         STAGE,
         own("role", "/role", "what the stage is to the model"),
-        own("basis", "/basis", "the calls that the window is of, and so the floor's distance; the times are of the column steps"),
+        own("basis", "/basis", "the calls that the window and the floor's distance are measured on; the times are of the column steps"),
         own("unit", "/step/unit", "what a step is; of_engine: from its start to the start of the next one, so that it is \
             longer than host_ns in steps"),
         count("steps", "/step/steps", "steps that the times are of; of an engine, those that the next one follows at once"),
@@ -383,7 +383,7 @@ tables! {
         percent("concerns_percent", "/concerns_percent", "part of all windows that is concerned"),
         SOURCE_COLUMN,
     }
-    findings: "something that is missing or has to be read with care", elements("/findings/*") => {
+    findings: "something that is missing, or needs care in reading", elements("/findings/*") => {
         own("id", "/id", "kind of finding, as docs/findings.md lists them"),
         foreign("subject", "/subject", "what it is about, where one report can have several"),
         own("severity", "/severity", "how much it matters"),
