@@ -57,7 +57,7 @@ pub(crate) enum FindError {
     #[error("{what} cannot be used: {why}; no process was asked there")]
     Unsafe { what: String, why: &'static str },
     #[error(
-        "no process of this user writes into {0} now; a run that is over, or runs elsewhere, cannot be asked"
+        "no process of this user writes into {0} now; a run that has ended, or that runs on another host, cannot answer"
     )]
     NoneOfRun(String),
     #[error("no process of this user has a control socket on this host (in {0})")]
@@ -327,7 +327,7 @@ pub(crate) enum AskError {
     Stale { pid: u32, path: String },
     #[error("process {pid} has not answered within {} s: it is stopped, or its machine is overloaded", PATIENCE.as_secs())]
     Silent { pid: u32 },
-    #[error("{path} cannot be asked: {error}")]
+    #[error("{path} cannot be queried: {error}")]
     Io { path: String, error: io::Error },
     #[error("{path}: {error}")]
     Answer { path: String, error: AnswerError },

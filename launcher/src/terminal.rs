@@ -80,7 +80,12 @@ impl Terminal {
 
     /// A warning that -q does not hide: the result would mislead without it.
     pub(crate) fn warning(&self, finding: &Finding) {
-        labelled(AnsiColor::Yellow.on_default(), "warning:", &finding.to_string());
+        self.caution(&finding.to_string());
+    }
+
+    /// The same of what is not a finding.
+    pub(crate) fn caution(&self, text: &str) {
+        labelled(AnsiColor::Yellow.on_default(), "warning:", text);
     }
 
     /// A finding, as far as its weight asks for it.

@@ -58,6 +58,9 @@ pub struct Column {
     /// A terminal shows it only with all rows.
     #[serde(skip)]
     pub aside: bool,
+    /// A terminal shows it only with all rows if the rows that matter have no room with it.
+    #[serde(skip)]
+    pub spare: bool,
     /// A person needs no more than its heading.
     #[serde(skip)]
     pub plain: bool,
@@ -106,6 +109,12 @@ impl Column {
     #[must_use]
     pub fn aside(self) -> Self {
         Self { aside: true, ..self }
+    }
+
+    /// What a person at a terminal looks at only with all rows, if more rows fit without it.
+    #[must_use]
+    pub fn spare(self) -> Self {
+        Self { spare: true, ..self }
     }
 
     /// What its heading says to a person, in words that come with it: the basis is for programs.
@@ -176,18 +185,43 @@ pub struct Table {
     pub of: Option<String>,
     /// Rows that matter to a person at a terminal; the others are there with all rows.
     pub brief: usize,
+    /// The first rows that a person must see, even without [spare](Column::spare) columns.
+    pub least: usize,
+    /// Its name for a person, if that depends on the run.
+    pub title: Option<&'static str>,
 }
 
 impl Table {
     /// A table with the usual number of rows.
     pub fn new(name: &'static str, columns: Vec<Column>, rows: Vec<Row>) -> Self {
-        Self { name, columns, rows, usual: USUAL_ROWS, of: None, brief: usize::MAX }
+        Self {
+            name,
+            columns,
+            rows,
+            usual: USUAL_ROWS,
+            of: None,
+            brief: usize::MAX,
+            least: 0,
+            title: None,
+        }
     }
 
     /// With so many rows that matter to a person at a terminal.
     #[must_use]
     pub fn briefly(self, brief: usize) -> Self {
         Self { brief, ..self }
+    }
+
+    /// With so many rows that a person at a terminal must see.
+    #[must_use]
+    pub fn at_least(self, least: usize) -> Self {
+        Self { least, ..self }
+    }
+
+    /// With this name for a person.
+    #[must_use]
+    pub fn titled(self, title: Option<&'static str>) -> Self {
+        Self { title, ..self }
     }
 
     /// With so many rows where no budget was asked for.

@@ -85,7 +85,14 @@ impl Answer {
     /// The answer for a person at a terminal, without the places of the numbers in `metrics.json`: where no budget was
     /// asked for, what matters first, as far as it fits the terminal.
     pub fn to_text(&self, budget: Budget, size: Size) -> String {
-        fitted(self, budget, Form::Screen(size))
+        let shown = |answer: &Self| fitted(answer, budget, Form::Screen(size));
+        if budget != Budget::Usual || View::of_least(self, size).lines() <= size.lines() {
+            return shown(self);
+        }
+        let mut in_short = self.clone();
+        let columns = in_short.tables.iter_mut().flat_map(|table| &mut table.columns);
+        columns.for_each(|column| column.aside |= column.spare);
+        shown(&in_short)
     }
 }
 
@@ -119,7 +126,9 @@ fn fitted(answer: &Answer, budget: Budget, form: Form) -> String {
     let whole = render(&everything());
     let order = order(answer, budget, form);
     let rows: usize = answer.tables.iter().map(|table| table.rows.len()).sum();
-    if fits(&whole) && order.len() == rows && unknown == answer.unknown.len() {
+    let is_without_details = is_usual && without_details(answer).next().is_some();
+    if fits(&whole) && order.len() == rows && unknown == answer.unknown.len() && !is_without_details
+    {
         return whole;
     }
     // In hundreds, so that there is room for what the command itself changes.
@@ -139,6 +148,12 @@ fn fitted(answer: &Answer, budget: Budget, form: Form) -> String {
     found.unwrap_or_else(|| render(&View { unknown: 0, short, ..everything().with_rows(&[]) }))
 }
 
+/// Tables that a terminal shows without their [spare](Column::spare) columns.
+fn without_details(answer: &Answer) -> impl Iterator<Item = &'static str> {
+    let is_without = |table: &&Table| table.columns.iter().any(|of| of.spare && of.aside);
+    answer.tables.iter().filter(is_without).map(|table| table.name)
+}
+
 /// The text of the most parts that there is one of: a text is longer with each part.
 fn longest(parts: usize, text: impl Fn(usize) -> Option<String>) -> Option<String> {
     let (mut fits, mut least, mut beyond) = (None, 0, parts.saturating_add(1));
@@ -155,10 +170,12 @@ fn longest(parts: usize, text: impl Fn(usize) -> Option<String>) -> Option<Strin
 /// The table of each row, in the order of importance: the usual rows of every table, then the others.
 fn order(answer: &Answer, budget: Budget, form: Form) -> Vec<usize> {
     let tables = || answer.tables.iter().enumerate();
+    // One table has the screen to itself.
+    let first_rows = if answer.tables.len() > 1 { screen::FIRST_ROWS } else { usize::MAX };
     let usual = |table: &Table| {
         let usual = table.usual.min(table.rows.len());
         match (form, budget) {
-            (Form::Screen(_), Budget::Usual) => usual.min(screen::FIRST_ROWS).min(table.brief),
+            (Form::Screen(_), Budget::Usual) => usual.min(first_rows).min(table.brief),
             _ => usual,
         }
     };
@@ -270,6 +287,25 @@ impl<'a> View<'a> {
         let unknown = answer.unknown.len();
         let form = Form::Markdown;
         Self { answer, rows, unknown, more: None, short: false, in_short: false, form }
+    }
+
+    /// The rows that a person must see, as a terminal shows them: those of tables that are too long without their
+    /// spare columns.
+    fn of_least(answer: &'a Answer, size: Size) -> Self {
+        let rows = answer.tables.iter().map(|table| table.least.min(table.rows.len())).collect();
+        let form = Form::Screen(size);
+        let more = Some(BUDGET_TOKENS);
+        Self { rows, unknown: 0, more, in_short: true, form, ..Self::whole(answer) }
+    }
+
+    /// How many lines of a terminal it takes; none without rows.
+    fn lines(&self) -> usize {
+        match self.form {
+            Form::Screen(size) if self.rows.iter().any(|rows| *rows > 0) => {
+                self.screen(size.width).lines().count()
+            }
+            _ => 0,
+        }
     }
 
     /// With the rows that `order` names.
@@ -407,7 +443,7 @@ impl<'a> View<'a> {
                 cells.push(shown);
             }
             let of = (rows.len(), table.rows.len());
-            let name = screen::heading(table.name, None);
+            let name = table.title.map_or_else(|| screen::heading(table.name, None), str::to_owned);
             let name = table
                 .of
                 .as_ref()
@@ -429,7 +465,10 @@ impl<'a> View<'a> {
             }
         }
         let left_out = self.left_out();
-        if !left_out.is_empty() {
+        let details = without_details(self.answer).filter(|_| self.in_short);
+        let details = details.map(|name| format!("details of {}", screen::heading(name, None)));
+        let details: Vec<String> = details.collect();
+        if !left_out.is_empty() || !details.is_empty() {
             let is_shown = |name: &str| self.tables().any(|(table, _)| table.name == name);
             let parts = left_out.iter().map(|part| match part.what {
                 "unknown" => "what is not known".to_owned(),
@@ -438,7 +477,7 @@ impl<'a> View<'a> {
                 }
                 what => screen::heading(what, None),
             });
-            let parts: Vec<String> = parts.collect();
+            let parts: Vec<String> = parts.chain(details).collect();
             out.push('\n');
             let label = format!("More ({}):", parts.join(", "));
             out.push_str(&screen::command(&label, &self.more(), width));
@@ -470,7 +509,10 @@ const TO_AGENTS: &str = "may quote the workload";
 
 /// What the values of a column are of.
 fn legend(column: &Column) -> Option<String> {
-    let basis = column.basis.as_ref().filter(|_| !column.plain)?.replace(TO_AGENTS, "");
+    let mut basis = column.basis.as_ref().filter(|_| !column.plain)?.replace(TO_AGENTS, "");
+    for (value, word) in column.said_as {
+        basis = basis.replace(&format!("{value}:"), &format!("{word}:"));
+    }
     let basis = basis.trim_end_matches([' ', ';']);
     (!basis.is_empty()).then(|| without_code(&cell_text(basis)))
 }

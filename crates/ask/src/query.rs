@@ -88,10 +88,15 @@ pub enum QueryError {
 impl QueryError {
     /// That the time was over.
     pub fn time(limit: Duration) -> Self {
+        Self::time_of(limit, "")
+    }
+
+    /// That the time was over, and what took it.
+    fn time_of(limit: Duration, why: &str) -> Self {
+        let seconds = limit.as_secs();
         Self::TooMuch(format!(
-            "the query was ended after {} s: it has no end, or joins too much; narrow it with WHERE, join \
-             on more columns, or allow more time with --seconds N",
-            limit.as_secs()
+            "the query was ended after {seconds} s{why}; allow more time with --seconds N (at most {SECONDS_MOST}), or \
+             narrow it with WHERE, and a join with ON"
         ))
     }
 
@@ -130,7 +135,7 @@ pub fn query(bundle: &Bundle<'_>, sql: &str, limits: Limits) -> Result<Answered,
     let deadline = Instant::now() + limits.time;
     check(sql)?;
     let connection = open(deadline).map_err(|error| QueryError::of_loading(&error))?;
-    let guard = Guard { sql, bundle, limits, seen: Arc::default() };
+    let mut guard = Guard { sql, bundle, limits, seen: Arc::default(), filled_in: Duration::ZERO };
     guard.watch(&connection);
     let named: BTreeSet<&'static str> = {
         guard.prepare(&connection)?;
@@ -138,7 +143,9 @@ pub fn query(bundle: &Bundle<'_>, sql: &str, limits: Limits) -> Result<Answered,
         seen.tables.iter().copied().collect()
     };
     connection.authorizer(None::<fn(AuthContext<'_>) -> Authorization>);
+    let start = Instant::now();
     let notes = fill(&connection, bundle, &named, deadline)?;
+    guard.filled_in = start.elapsed();
     let limited = restrict(&connection);
     limited.map_err(|error| QueryError::of_loading(&error))?;
     guard.watch(&connection);
@@ -241,6 +248,8 @@ struct Seen {
     /// What was refused first.
     refused: Option<String>,
     selects: bool,
+    /// It has a WITH that names itself.
+    recurses: bool,
 }
 
 impl Seen {
@@ -250,7 +259,10 @@ impl Seen {
                 self.selects = true;
                 return true;
             }
-            AuthAction::Recursive => return true,
+            AuthAction::Recursive => {
+                self.recurses = true;
+                return true;
+            }
             AuthAction::Function { function_name } => {
                 if FUNCTIONS.split(' ').any(|name| name.eq_ignore_ascii_case(function_name)) {
                     return true;
@@ -304,6 +316,8 @@ struct Guard<'q> {
     bundle: &'q Bundle<'q>,
     limits: Limits,
     seen: Arc<Mutex<Seen>>,
+    /// How long filling its tables took.
+    filled_in: Duration,
 }
 
 impl Guard<'_> {
@@ -387,7 +401,7 @@ impl Guard<'_> {
             return QueryError::Sql(text.to_owned());
         }
         match error.sqlite_error_code() {
-            Some(ErrorCode::OperationInterrupted) => return QueryError::time(self.limits.time),
+            Some(ErrorCode::OperationInterrupted) => return self.time_was_over(),
             Some(ErrorCode::OutOfMemory) => return QueryError::memory(),
             Some(ErrorCode::TooBig) => {
                 let text =
@@ -414,6 +428,27 @@ impl Guard<'_> {
             format!("; `stage2-launch schema {called}` prints the tables and their columns")
         };
         QueryError::Sql(format!("the SQL cannot be run: {said}{advice}"))
+    }
+
+    /// What took the time, as far as it is known.
+    fn time_was_over(&self) -> QueryError {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let of = |is: fn(&Rows) -> bool| {
+            let of = seen.tables.iter().filter(|name| table(name).is_some_and(|of| is(&of.rows)));
+            of.copied().collect::<Vec<_>>().join(", ")
+        };
+        let (traced, views) =
+            (of(|rows| *rows == Rows::Traces), of(|rows| matches!(rows, Rows::View { .. })));
+        let mut why = String::new();
+        if seen.recurses {
+            why += ": its WITH RECURSIVE may have no end";
+        } else if !traced.is_empty() && self.filled_in * 4 > self.limits.time {
+            let seconds = self.filled_in.as_secs_f64();
+            why += &format!(", {seconds:.1} s of them to fill {traced} from the trace files");
+        } else if !views.is_empty() {
+            why += &format!(": {views} is computed from other tables");
+        }
+        QueryError::time_of(self.limits.time, &why)
     }
 
     /// The columns of the tables that the SQL mentions.

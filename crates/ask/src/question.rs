@@ -86,6 +86,25 @@ impl Question {
         }
     }
 
+    /// Words of a sentence, or of a mistyped question, that lead to it.
+    pub fn hints(self) -> &'static [&'static str] {
+        match self {
+            Question::Summary => &["slow", "slower", "bottleneck", "verdict", "overview", "bound"],
+            Question::Time => &["duration", "speed", "fast", "floor", "throughput", "tokens"],
+            Question::Idle => &["busy", "bubbles", "utilization", "utilisation"],
+            Question::Host => &["code", "python", "function", "functions", "stacks", "gil"],
+            Question::KernelsByLoss => &["gemm", "attention", "roofline"],
+            Question::LateRanks => &["straggler", "stragglers", "imbalance", "skew"],
+            Question::Collectives => &["communication", "allreduce", "transfer"],
+            Question::MemoryBound => &["bandwidth", "dram", "hbm", "mfu", "mbu"],
+            Question::Requests => &["ttft", "queue", "latencies", "cost"],
+            Question::Next => &["experiment", "improve", "recommendation", "todo"],
+            Question::Compare => &["change", "changed", "regression", "difference"],
+            Question::Caveats => &["trust", "findings", "reliable", "noise"],
+            Question::Coverage => &["missing", "lost", "recorded", "complete"],
+        }
+    }
+
     /// The names of all questions.
     pub fn names() -> Vec<&'static str> {
         Self::iter().map(Question::name).collect()
@@ -162,6 +181,10 @@ mod tests {
             for word in question.aliases().iter().copied().chain([question.name()]) {
                 assert!(words.insert(word), "{word} asks two questions");
                 assert_eq!(word.parse(), Ok(question));
+            }
+            for word in question.hints() {
+                assert!(words.insert(word), "{word} leads to two questions");
+                assert!(word.parse::<Question>().is_err(), "{word}");
             }
         }
         let list = Question::list();

@@ -119,8 +119,8 @@ impl Answered {
                 ))
             }
             RowCount::NoRoomBeyond(_) => Some(format!(
-                "{shown} rows, and more that have no room: a result has at most {} MB; narrow the query, or \
-                 aggregate",
+                "the first {shown} rows; the others have no room in {} MB: narrow the query, or aggregate in it (sum, \
+                 GROUP BY)",
                 RESULT_BYTES_MOST >> 20
             )),
         }

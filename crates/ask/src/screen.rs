@@ -81,7 +81,7 @@ pub(crate) fn words(value: String) -> String {
     match value.as_str() {
         "of_engine" => "engine step".to_owned(),
         "instance" => "call".to_owned(),
-        "range_within" => "range in it".to_owned(),
+        "range_within" => "inner range".to_owned(),
         _ if value.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_') => {
             value.replace('_', " ")
         }

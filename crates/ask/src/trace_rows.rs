@@ -9,12 +9,15 @@ use stage2_contract::text::numbers::count;
 use stage2_contract::text::visible;
 use stage2_contract::trace::{RANGE_OUTSIDE, RANGE_UNKNOWN, ReadError};
 use stage2_export::{Process, Run};
-use stage2_model::{Report, kernel_ids};
+use stage2_model::{Report, StepUnit, kernel_ids};
 use stage2_read::trace::events::{Event, Span, What, Work, state_name};
 
 use crate::query::{Bundle, QueryError};
 use crate::tables::TRACE_ROWS_MOST;
 
+/// What `steps` does not have where an engine ran.
+const STEPS_OF_ENGINE: &str = "steps has ranges; the time of an engine's step, which lasts until the next one starts, is \
+     in step_times, and by batch size in engine_steps";
 /// Events between two looks at the clock.
 const EVENTS_PER_LOOK: u64 = 4_096;
 /// Ranges around a range that are followed: a broken file may have a loop.
@@ -52,6 +55,10 @@ pub(crate) fn fill(
         said.extend(incomplete(process));
     }
     said.extend(rows.cut());
+    let mut stages = bundle.report.answer.stages.iter().filter_map(|stage| stage.step.as_ref());
+    if wanted.contains("steps") && stages.any(|step| step.unit == StepUnit::OfEngine) {
+        said.push(STEPS_OF_ENGINE.to_owned());
+    }
     Ok(said)
 }
 
@@ -182,6 +189,8 @@ struct Held {
     ranges: HashMap<u64, Instance>,
     paths: Texts<PathTexts>,
     kernels: Texts<KernelTexts>,
+    /// Kernels launched in a range, under a path: their number, and the sum of their durations.
+    work: HashMap<(u64, usize), (i64, i64)>,
 }
 
 impl Loader<'_> {
@@ -228,6 +237,9 @@ impl Loader<'_> {
         }
         match event {
             Event::Work(work) => {
+                if self.wanted.contains("steps") {
+                    held.add(&work);
+                }
                 if self.wanted.contains("launches") && self.takes("launches") {
                     self.launch(work, held);
                 }
@@ -333,6 +345,7 @@ impl Loader<'_> {
 
     fn insert(&mut self, process: &Process, held: &Held) -> Result<(), Stop> {
         let (file, rank) = (process.file.name(), signed(process.rank));
+        self.insert_ranges(process, held)?;
         let mut row = self.connection.prepare_cached(
             "INSERT INTO launches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         )?;
@@ -358,26 +371,47 @@ impl Loader<'_> {
                 launch.in_graph,
             ])?;
         }
-        if !self.wanted.contains("ranges") {
+        Ok(())
+    }
+
+    /// Rows of `ranges`, and of those that are `steps`, in the order of their starts.
+    fn insert_ranges(&self, process: &Process, held: &Held) -> Result<(), Stop> {
+        let wants = |table| self.wanted.contains(table);
+        if !wants("ranges") && !wants("steps") {
             return Ok(());
         }
-        let mut row = self
-            .connection
-            .prepare_cached("INSERT INTO ranges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")?;
-        for (id, instance) in held.ranges.iter().filter(|(_, instance)| !instance.continues) {
+        let mut work: HashMap<(&str, i64), (i64, i64)> = HashMap::new();
+        for ((range, path), (kernels, ns)) in &held.work {
+            let (stage, _) = held.texts(*path);
+            if let Some(step) = held.number_around(*range, self.names.step_of(stage)) {
+                let of_step = work.entry((stage, step)).or_default();
+                *of_step = (of_step.0 + kernels, of_step.1.saturating_add(*ns));
+            }
+        }
+        let (file, rank) = (process.file.name(), signed(process.rank));
+        let sql = "INSERT INTO ranges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+        let mut range_row = self.connection.prepare_cached(sql)?;
+        let sql = "INSERT INTO steps VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)";
+        let mut step_row = self.connection.prepare_cached(sql)?;
+        let mut ranges: Vec<(&u64, &Instance)> = held.ranges.iter().collect();
+        ranges.sort_unstable_by_key(|(id, _)| **id);
+        for (id, instance) in ranges.into_iter().filter(|(_, instance)| !instance.continues) {
             let (stage, path) = held.texts(instance.path);
-            row.execute(params![
-                stage,
-                path,
-                instance.name,
-                signed(Some(instance.number)),
-                held.number_around(*id, stage),
-                self.names.step_of(stage) == path,
-                file,
-                rank,
-                self.since(instance.span.start_ns),
-                instance.span.ns(),
-            ])?;
+            let (number, around) = (signed(Some(instance.number)), held.number_around(*id, stage));
+            let (start, ns) = (self.since(instance.span.start_ns), instance.span.ns());
+            let is_step = self.names.step_of(stage) == path;
+            if is_step && wants("steps") {
+                let (kernels, sum) =
+                    number.and_then(|step| work.get(&(stage, step)).copied()).unwrap_or_default();
+                let row = params![stage, file, rank, number, around, start, ns, kernels, sum];
+                step_row.execute(row)?;
+            }
+            if wants("ranges") {
+                let name = &instance.name;
+                let row =
+                    params![stage, path, name, number, around, is_step, file, rank, start, ns];
+                range_row.execute(row)?;
+            }
         }
         Ok(())
     }
@@ -386,6 +420,16 @@ impl Loader<'_> {
 impl Held {
     fn path(&mut self, label: &str, stage: &str) -> usize {
         self.paths.index(label, || (stage.to_owned(), label.to_owned()))
+    }
+
+    /// Adds what was launched to the sums of its range.
+    fn add(&mut self, work: &Work<'_>) {
+        if let What::Kernel(..) = work.what {
+            let path = self.path(&work.path.label, work.path.stage());
+            let (kernels, ns) = self.work.entry((work.range, path)).or_default();
+            *kernels += 1;
+            *ns = ns.saturating_add(work.span.map_or(0, Span::ns));
+        }
     }
 
     fn texts(&self, path: usize) -> (&str, &str) {

@@ -6,14 +6,15 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use stage2_ask::answer::{Answer, Row, TextOrigin};
+use stage2_ask::answer::{Answer, Row, Source, TextOrigin};
 use stage2_ask::{
     AskError, BYTES_PER_TOKEN, Budget, FLOOR_TOKENS, Question, RunFiles, Size, answer, compare,
     next,
 };
 use stage2_diff::{ReadReport, Run, read_report};
 use stage2_model::{
-    Empty, EmptyCause, EmptyReason, HostStage, Rule, StageAnswer, Status, Takeaway, Timelines,
+    Empty, EmptyCause, EmptyReason, HostStage, Rule, Severity, StageAnswer, Status, Takeaway,
+    Timelines,
 };
 
 const BUNDLES: [&str; 8] = [
@@ -402,7 +403,7 @@ fn a_late_rank_is_counted_in_the_steps_of_the_report() {
     assert!(asked_for.summary.contains(often.expect("how often")), "{}", asked_for.summary);
     let late = rows(&asked_for, "late_ranks");
     assert_eq!((&late[0]["late"], &late[0]["steps"]), (&190.into(), &191.into()));
-    let why = "`rank 0` is late on the host in 190 of 191 steps, by 1.64 ms in the median one: its host takes 0.45 ms \
+    let why = "`rank 0` is late on the host in 190 of 191 steps, by a median of 1.64 ms: its host takes 0.45 ms \
                longer per step than that of `rank 1`; samples explain 0.35 ± 0.05 ms of that: 0.24 `waiting for the GIL` \
                and 0.11 in `UvaBackedTensor.copy_to_uva (buffer_utils.py:110)`. It begins its step 1.88 ms after \
                `rank 1` (median): the delay is carried over from step to step. Meanwhile, `rank 1` waits 1.71 ms per step for it, or \
@@ -525,6 +526,56 @@ fn the_host_is_that_of_the_stage_of_the_verdict_and_a_remedy_is_told_once() {
     assert!(said.starts_with(no_fault), "{said}");
 }
 
+/// Hazard: a warning is counted, and has no room on the screen.
+#[test]
+fn a_screen_has_all_caveats_that_it_counts_and_says_how_many_the_report_calls_warnings() {
+    let read = read("docs/sample/sampled_counters/metrics.json");
+    let found = asked(&read, Question::Caveats);
+    let serious = "4 caveats affect how to read the numbers, 2 of them warnings of the report.";
+    assert_eq!(found.summary, serious);
+    let of_report = read.report.findings.iter().filter(|found| found.severity == Severity::Warning);
+    assert_eq!(of_report.count(), 2);
+    let counted = asked(&read, Question::Summary).summary;
+    assert!(counted.ends_with("; 4 caveats, 2 of them warnings of the report."), "{counted}");
+    let shown =
+        |height| plain(&found.to_text(Budget::Usual, Size { width: 80, height: Some(height) }));
+    let low = shown(24);
+    assert_eq!(low.matches("\n  warning ").count(), 4, "{low}");
+    assert!(low.contains("More (details of caveats): "), "{low}");
+    assert!(low.lines().count() <= 22 && !low.contains("detail: "), "{low}");
+    let high = shown(60);
+    assert!(high.contains("detail: ") && !high.contains("More ("), "{high}");
+}
+
+#[test]
+fn the_stage_of_the_verdict_leads_in_every_answer() {
+    let read = read("docs/sample/server_window/metrics.json");
+    let found = asked(&read, Question::Time);
+    assert!(found.summary.starts_with("`decode` takes "), "{}", found.summary);
+    let steps: Vec<Value> = rows(&found, "steps").iter().map(|row| row["stage"].clone()).collect();
+    assert_eq!(steps, ["decode", "request", "prefill"]);
+    // Sources lead to the places of the report.
+    let table = found.tables.iter().find(|table| table.name == "steps").expect("steps");
+    let expected = Some(Source::Place("/answer/stages/1".to_owned()));
+    assert_eq!(table.rows[0].source, expected);
+    let summary = asked(&read, Question::Summary).summary;
+    assert!(summary.starts_with("`decode` takes "), "{summary}");
+}
+
+#[test]
+fn kernels_without_a_known_loss_are_called_by_their_time() {
+    let size = Size { width: 80, height: Some(24) };
+    let shown = |name: &str| {
+        let read = read(&format!("docs/sample/{name}/metrics.json"));
+        let found = asked(&read, Question::KernelsByLoss);
+        plain(&found.to_text(Budget::Usual, size)).replace('\n', " ")
+    };
+    let by_time = shown("vllm_sorting");
+    let why =
+        "What each kernel loses is not known without hardware counters: the longest come first.";
+    assert!(by_time.contains(why) && by_time.contains(" kernels by time (5 of 150):"), "{by_time}");
+}
+
 #[test]
 fn one_process_has_no_other_to_be_compared_with() {
     let found = asked(&read("docs/sample/vllm_sorting/metrics.json"), Question::LateRanks);
@@ -551,7 +602,7 @@ fn the_first_kernel_is_the_one_that_the_console_names() {
     let (stage, said) = named(&read);
     assert_eq!(stage, "decode", "of graph nothing is advised");
     assert!(
-        said.contains("loses most: 0.067 of 0.183 ms per token, because it attains "),
+        said.contains("loses most: 0.097 of 0.183 ms per token, because it attains "),
         "{said}"
     );
     let found = asked(&read, Question::KernelsByLoss);

@@ -187,6 +187,21 @@ fn launches_and_steps_agree_with_the_report() {
     }
 }
 
+/// Steps of an engine are not ranges, and who asks `steps` learns where their times are.
+#[test]
+fn steps_are_in_order_and_name_the_table_of_the_steps_of_an_engine() {
+    let engine = Sample::of("vllm_two_gpus").ask("SELECT file, start_ns FROM steps");
+    assert!(engine.notes.iter().any(|note| note.contains("step_times")), "{:?}", engine.notes);
+    let starts: Vec<(&str, i64)> =
+        engine.rows.iter().filter_map(|row| Some((row[0].as_str()?, row[1].as_i64()?))).collect();
+    assert!(starts.len() == 200 && starts.is_sorted(), "{starts:?}");
+    let of_ranges = Sample::of("server_window").ask("SELECT count(*) FROM steps");
+    assert!(!of_ranges.notes.iter().any(|note| note.contains("step_times")));
+    let sample = Sample::of("regions");
+    let schema = stage2_ask::schema::schema(&sample.bundle(), Some("steps")).expect("a table");
+    assert!(schema.to_markdown().contains("the steps of an engine are in step_times"));
+}
+
 #[test]
 fn a_bundle_without_trace_files_says_so() {
     let alone = tempfile::tempdir().expect("a folder");
@@ -267,10 +282,14 @@ fn what_has_no_end_is_ended() {
     const ENDLESS: &str = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) ";
     let sample = Sample::of("regions");
     let said = sample.refused(&format!("{ENDLESS} SELECT count(*) FROM c"));
-    assert!(said.contains("ended after 0 s") && said.contains("--seconds"), "{said}");
+    assert!(said.contains("ended after 0 s: its WITH RECURSIVE may have no end"), "{said}");
+    assert!(said.contains("--seconds N (at most 600)"), "{said}");
     let crossed = "SELECT count(*) FROM kernel_rows a, kernel_rows b, kernel_rows c, kernel_rows d, \
                    kernel_rows e, kernel_rows f, kernel_rows g, kernel_rows h, kernel_rows i";
     assert!(sample.refused(crossed).contains("ended after"));
+    let more = ", kernels j, kernels k, kernels l, kernels m, kernels n";
+    let views = sample.refused(&(crossed.replace("kernel_rows", "kernels") + more));
+    assert!(views.contains(": kernels is computed from other tables;"), "{views}");
     // Rows are there before the end is.
     let limits = Limits { time: Duration::from_millis(300), ..Limits::default() };
     let ask = |sql: &str, limits| query(&sample.bundle(), sql, limits);

@@ -346,7 +346,7 @@ pub enum ExportError {
     },
     /// The destination cannot be written.
     #[error(
-        "{path} cannot be written: {source}; nothing of the export is left; make room, or choose another \
+        "{path} cannot be written: {source}; nothing of the export is left; free some space, or choose another \
          path with -o"
     )]
     Write {

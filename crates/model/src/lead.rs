@@ -76,7 +76,7 @@ pub fn gain_by_floor(report: &Report, answer: &StageAnswer, unit: &str) -> Optio
     let found = answer.bottleneck.as_ref().filter(|found| found.is_of_step())?;
     let (ns, over) = (found.kernels()?.ns as f64, found.kernels_over_floor?);
     let lost = lost_of(ns - ns / over, ns);
-    Some(format!("up to {lost} per {unit} of the kernels is above their floor"))
+    Some(format!("up to {lost} of kernels per {unit} is above their floor"))
 }
 
 /// [`class_floors`] of a stage.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::facts::{coverage_in_short, facts};
-use super::page::{COVERAGE, answer_lines, idle_percent, warnings};
+use super::page::{COVERAGE, answer_lines, idle_percent, warnings, warnings_of};
 use super::ranks;
 use stage2_contract::text::numbers::{count, counted, or_absent, percent1, shown_time, us3};
 use stage2_contract::text::{shorten, shorten_kernel, visible_path};
@@ -52,7 +52,12 @@ pub fn headline(report: &Report, folder: &Path) -> Headline {
         all.iter().map(|line| AnswerLine { text: shown(line), ..line.clone() }).collect()
     });
     let warnings = warnings(report).filter(|_| report.coverage.empty.is_none());
-    if let Some(warnings) = warnings {
+    if let Some(mut warnings) = warnings {
+        // Of several, the line has the first one.
+        if warnings_of(report).count() > 1 {
+            let folder = quoted(folder);
+            warnings.text.push_str(&format!("; all: stage2-launch ask {folder} caveats"));
+        }
         answer.insert(answer.len().saturating_sub(1), warnings);
     }
     let is_whole = |line: &&AnswerLine| answer.contains(line);
@@ -79,12 +84,17 @@ fn answer(report: &Report, folder: &Path) -> Vec<AnswerLine> {
         lines.push(AnswerLine { label: "to do".to_owned(), text: empty.first.remedy.clone() });
     }
     // A command that works as it stands: the folder is known here.
-    let shown = visible_path(folder).to_string();
-    let folder = shlex::try_quote(&shown).ok();
+    let folder = quoted(folder);
     for line in lines.iter_mut().filter(|line| line.label == "floor") {
-        line.text = line.text.replace(RUN_DIR, folder.as_deref().unwrap_or(RUN_DIR));
+        line.text = line.text.replace(RUN_DIR, &folder);
     }
     lines
+}
+
+/// The folder as a command has it.
+fn quoted(folder: &Path) -> String {
+    let shown = visible_path(folder).to_string();
+    shlex::try_quote(&shown).map_or_else(|_| RUN_DIR.to_owned(), Into::into)
 }
 
 fn evidence(report: &Report) -> Vec<String> {
@@ -203,7 +213,7 @@ mod tests {
             "host: Scheduler.schedule (scheduler.py:212 and 2 more lines): 1.11 ms of idle GPU per token \
              (90.1 us more while the GPU works)",
             "FIRST: use CUDA graphs (saves up to 1.70 ms per token)",
-            "warnings: 20, the first: counters of 12 of 30 kernel rows are of the profiled launch only, e.g. in stage0",
+            "warnings: 20, the first: counters of 12 of 30 kernel rows are of the profiled launch only, e.g. in stage0; all: stage2-launch ask run caveats",
             "coverage: complete: no record is known to be lost",
         ];
         assert_eq!(short.lines()[short.evidence.len()..], expected);

@@ -265,7 +265,7 @@ fn losses(job: &Job) -> Vec<String> {
             lines.push(format!("{} {what}.", counted(number, noun)));
         }
     };
-    told(job.without_rank, "process", "said no rank");
+    told(job.without_rank, "process", "reported no rank");
     told(doubled, "file", "held ranks that another file has, and did not count");
     told(torn, "file", "ended within a frame: the rank was killed, or still runs");
     told(damaged_frames, "frame", "was damaged or made no sense, and did not count");
@@ -293,7 +293,7 @@ fn losses(job: &Job) -> Vec<String> {
         lines.push(format!("Rank {rank} had {processes} processes, one after the other."));
     }
     if !lines.is_empty() || files.named.is_empty() {
-        lines.push(format!("{} counted.", counted(read, "file")));
+        lines.push(format!("{} read.", counted(read, "file")));
     }
     lines.extend(
         files.named.iter().map(|(path, why)| format!("{} {}.", code_in_text(path), plain(why))),

@@ -10,7 +10,7 @@ pub(super) use stage2_model::lead::{
     gain_by_floor, host_ahead, lead_first, longest, lost_of, told, verdict_stage,
 };
 use stage2_model::{
-    AnswerLine, HostCause, Report, Severity, StageAnswer, StageRow, WarmRow, WindowKind,
+    AnswerLine, Finding, HostCause, Report, Severity, StageAnswer, StageRow, WarmRow, WindowKind,
     times_faster,
 };
 
@@ -62,13 +62,17 @@ pub(super) fn page_lines(report: &Report) -> Vec<AnswerLine> {
 
 /// How many warnings there are, and the first one.
 pub(super) fn warnings(report: &Report) -> Option<AnswerLine> {
-    let all = || report.findings.iter().filter(|f| f.severity == Severity::Warning);
-    let first = shorten(&all().next()?.what, WARNING_CHARS);
-    let text = match all().count() {
+    let first = shorten(&warnings_of(report).next()?.what, WARNING_CHARS);
+    let text = match warnings_of(report).count() {
         1 => first,
         number => format!("{number}, the first: {first}"),
     };
     Some(AnswerLine { label: WARNINGS.to_owned(), text })
+}
+
+/// The warnings of a report.
+pub(super) fn warnings_of(report: &Report) -> impl Iterator<Item = &Finding> {
+    report.findings.iter().filter(|found| found.severity == Severity::Warning)
 }
 
 /// The line on coverage: that of the answer, or else what the capture says of itself.
@@ -560,7 +564,7 @@ mod tests {
         for kv_cache_ns in [Some(301_000.0), None] {
             let (above, said) = of_floor(kv_cache_ns);
             assert_eq!(above, [], "faster than what it reads, or not known");
-            let all = "up to 0.028 of 0.448 ms per step of the kernels is above their floor";
+            let all = "up to 0.028 of 0.448 ms of kernels per step is above their floor";
             assert_eq!(said.as_deref(), Some(all));
         }
         let _ = of_floor(Some(100_000.0));

@@ -264,7 +264,7 @@ fn reason(error: &io::Error, path: &Path) -> String {
         }
         _ => {
             let there = path.ancestors().find(|part| part.exists()).unwrap_or(path);
-            format!("cannot be made ({error}{})", remedy(error, there))
+            format!("cannot be created ({error}{})", remedy(error, there))
         }
     }
 }

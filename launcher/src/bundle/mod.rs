@@ -15,6 +15,7 @@ use anyhow::Context as _;
 use crate::config::{Origins, origins, yaml_with_origins};
 use crate::env::{Environment, GpuFacts};
 use crate::failure::Failure;
+use crate::plan;
 use crate::reports::Outcome;
 use crate::terminal::Terminal;
 use stage2_config::hydra::Node;
@@ -270,7 +271,10 @@ fn report_failure(dir: &Path, error: &anyhow::Error) -> Finding {
         Id::BundleNotWritten.found(
             "the reports could not be written",
             format!("{error:#}"),
-            format!("the records are kept; try `stage2-launch report {}`", dir.display()),
+            format!(
+                "the trace files stay; write the reports with `stage2-launch report {}`",
+                plan::quote(dir)
+            ),
         )
     })
 }
@@ -356,7 +360,7 @@ pub(crate) fn cut_trace(dir: &Path, record: &RunRecord, found: &[ProcessRow]) ->
             "; `stage2-launch merge --spool {} -o DIR` reports what is left",
             visible_path(&dir.join(COLLECTOR_DIR))
         ),
-        false => ", or record the workload again: no kernels are left to report".to_owned(),
+        false => ", or record the workload again".to_owned(),
     };
     Some(format!(
         "the reports of {} were made of {} kernels in {}, of which {} are left: the file was cut or \

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
 
 use stage2_contract::text::{most_like, visible_path};
@@ -110,10 +110,32 @@ fn instead(path: &Path, folders: &[&Path], given: &[&PathBuf]) -> String {
     let asked = name(path).unwrap_or_default();
     let near = most_like(&asked, names.iter().map(String::as_str));
     let near = near.and_then(|near| runs.iter().find(|(_, run)| run.ends_with(near)));
-    match near {
-        Some((_, near)) => format!("; did you mean {}?", visible_path(near)),
+    let near = near.map(|(_, near)| near.clone()).or_else(|| corrected(path));
+    let is_given = |run: &PathBuf| run.canonicalize().is_ok_and(|run| given.contains(&run));
+    match near.filter(|near| !is_given(near)) {
+        Some(near) => format!("; did you mean {}?", visible_path(&near)),
         None => newest_of(runs),
     }
+}
+
+/// The run that a path leads to if each part of it that does not exist is the most similar name in its folder.
+fn corrected(path: &Path) -> Option<PathBuf> {
+    let mut found = PathBuf::new();
+    for part in path.components() {
+        let next = found.join(part);
+        if next.exists() {
+            found = next;
+            continue;
+        }
+        let Component::Normal(name) = part else { return None };
+        let folder = if found.as_os_str().is_empty() { Path::new(".") } else { &found };
+        let entries = fs::read_dir(folder).ok()?.flatten().take(MOST_ENTRIES);
+        let names: Vec<String> =
+            entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        let near = most_like(&name.to_string_lossy(), names.iter().map(String::as_str))?;
+        found.push(near);
+    }
+    is_run(&found).then_some(found)
 }
 
 /// The newest runs in a folder that is none, and in the default one; where it has none, in the working directory. Those that
@@ -251,6 +273,9 @@ mod tests {
             let said = not_a_run(&at(name));
             assert!(said.starts_with(&format!("{} {expected}", shown(name))), "{name}: {said}");
         }
+        let slips = format!("{}x/befroe", visible_path(root.path()));
+        let said = not_a_run(Path::new(&slips));
+        assert!(said.ends_with(&format!("; did you mean {}?", shown("before"))), "{said}");
         let given = [at("latest"), at("before")];
         let said = not_a_run_among(&at("befroe"), &[&given[0], &given[1]]);
         let newest = format!("the newest runs are {}, {}", shown("middle"), shown("oldest"));

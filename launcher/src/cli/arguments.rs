@@ -113,7 +113,7 @@ pub(crate) struct ReportArgs {
     /// Folder of the bundle, or `latest`
     #[arg(value_name = "RUN_DIR")]
     pub(crate) run_dir: PathBuf,
-    /// Report settings to override: model, hardware, operators, report, stage1; the bundle keeps
+    /// Report settings to override: report, model, hardware, operators, roles, engine, stage1; the bundle keeps
     /// them
     #[arg(value_name = "KEY=VALUE")]
     pub(crate) overrides: Vec<String>,
@@ -182,7 +182,7 @@ Examples:
 Exit status: 0 when no condition failed and every expected change is there (a
 change that may be noise fails only with --strict); 1 otherwise, also when one
 could not be evaluated; 2 for wrong usage; 70 when a report cannot be read or
-holds no GPU work.";
+has no GPU work.";
 
 #[derive(Debug, Args)]
 #[command(after_help = BASELINE_HELP)]
@@ -226,7 +226,7 @@ Baselines are copies of reports (metrics.json) in tmp/stage2/baselines below the
 working directory. Runs that are deleted to make room leave them alone.
 
 Exit status: 0 when it was done; 2 for wrong usage, for instance a name that is
-not there; 70 when a report cannot be read or holds no GPU work.";
+not there; 70 when a report cannot be read or has no GPU work.";
 
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
@@ -469,9 +469,9 @@ pub(crate) struct QueryArgs {
     /// One SELECT of SQLite; `stage2-launch schema RUN` prints the tables
     #[arg(value_name = "SQL", allow_hyphen_values = true)]
     pub(crate) sql: String,
-    /// Print at most this number of rows; 0: all
-    #[arg(long, value_name = "N", default_value_t = stage2_ask::query::USUAL_ROWS)]
-    pub(crate) rows: usize,
+    /// Print at most this number of rows; 0: all [default: 200]
+    #[arg(long, value_name = "N")]
+    pub(crate) rows: Option<usize>,
     /// End the query after this number of seconds
     #[arg(long, value_name = "N", default_value_t = stage2_ask::query::USUAL_SECONDS,
           value_parser = clap::value_parser!(u64).range(1..=stage2_ask::query::SECONDS_MOST))]
@@ -490,8 +490,8 @@ Examples:
   stage2-launch query RUN --json 'SELECT stage, part, percent FROM windows'
 
 Nothing is written, and nothing but the run is read. Exit status: 0; 2 when the
-SQL is wrong or not allowed; 70 when it takes too much time or memory, or when
-the report cannot be read.";
+SQL is wrong or not allowed; 70 when it takes too much time or memory, when the
+result is cut at 64 MB, or when the report cannot be read.";
 
 #[derive(Debug, Args)]
 pub(crate) struct SchemaArgs {
@@ -566,7 +566,7 @@ pub(crate) struct Messages {
     /// Print no messages but errors
     #[arg(short, long, global = true, help_heading = MESSAGES)]
     pub(super) quiet: bool,
-    /// Colors; auto: on a terminal, unless NO_COLOR is set
+    /// Colours; auto: on a terminal, unless NO_COLOR is set
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", action = ArgAction::Set,
           help_heading = MESSAGES, hide_short_help = true)]
     color: ColorChoice,

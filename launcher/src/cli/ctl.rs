@@ -46,7 +46,7 @@ pub(crate) enum CtlVerb {
     /// Write out all records
     #[command(override_usage = "stage2-launch ctl <TARGET|--all> flush [OPTIONS]")]
     Flush(AnswerOptions),
-    /// Tell within 2 s what stands still: which kernel, which rank, which line, which lock
+    /// Find out within 2 s what hangs: which kernel, which rank, which line, which lock
     ///
     /// TARGET may also be a file `*.why.json` that STAGE2_WATCH has written. Ask before you restart anything:
     /// the answer changes nothing in the process (docs/standstill.md).

@@ -2,7 +2,9 @@
 //! which the parser takes them, and what to type instead of those that it cannot read.
 
 use std::ffi::{OsStr, OsString};
+use std::fs::DirEntry;
 use std::path::Path;
+use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, Command, Id};
@@ -220,18 +222,51 @@ pub(super) fn refused(command: &Command, words: &[OsString], error: &clap::Error
     let usage = match (error.kind(), error.get(ContextKind::Usage)) {
         (ErrorKind::MissingRequiredArgument, Some(ContextValue::StyledStr(usage))) => {
             let usage = usage.to_string().replacen("Usage", "usage", 1);
-            let usage = required_only(named.unwrap_or(command), &usage);
+            let usage = required_only(named.unwrap_or(command), &usage, error);
             let values = values_of_missing(named.unwrap_or(command), error);
             format!("; {usage}{}", if meant.is_empty() { &values } else { "" })
         }
         _ => String::new(),
     };
+    let made = message.contains(LEFT_OUT_QUOTES).then(made_by_shell).flatten();
+    let made = made.map_or_else(String::new, |made| {
+        format!("; without quotes, the shell made the file {made}, which you can delete")
+    });
     let read = if meant.is_empty() { "; see" } else { " See" };
-    format!("{message}{usage}{meant}{read} `stage2-launch{name} --help`")
+    format!("{message}{usage}{made}{meant}{read} `stage2-launch{name} --help`")
 }
 
-/// A line of usage without the options that were given although they need not be.
-fn required_only(command: &Command, usage: &str) -> String {
+/// What the error of a condition without a sign says.
+const LEFT_OUT_QUOTES: &str = "if you left out the quotes";
+/// A file that a shell made for this command is younger.
+const JUST_NOW: Duration = Duration::from_secs(10);
+
+/// The empty file that a shell has just made of the limit of a condition: `decode.step_ms>+5%` without quotes.
+fn made_by_shell() -> Option<String> {
+    let is_limit = |name: &str| {
+        let sign = name.strip_prefix(['+', '-']);
+        sign.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    let is_new = |entry: &DirEntry| {
+        let found = entry.metadata().ok().filter(|found| found.is_file() && found.len() == 0);
+        let age = found.and_then(|found| found.modified().ok()?.elapsed().ok());
+        age.is_some_and(|age| age < JUST_NOW)
+    };
+    let entries = std::fs::read_dir(".").into_iter().flatten().flatten().take(MOST_ENTRIES);
+    let names = entries.filter(is_new).filter_map(|entry| entry.file_name().into_string().ok());
+    names.filter(|name| is_limit(name)).map(|name| format!("`{}`", shown(&name))).next()
+}
+
+/// Entries of a folder that are looked at.
+const MOST_ENTRIES: usize = 1_000;
+
+/// A line of usage without the options that were given although they need not be; those that are missing stay.
+fn required_only(command: &Command, usage: &str, error: &clap::Error) -> String {
+    let missing = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::Strings(missing)) => missing.as_slice(),
+        _ => &[],
+    };
+    let is_missing = |word: &str| missing.iter().any(|arg| arg.split(' ').next() == Some(word));
     let in_group = |id: &Id| {
         let required = command.get_groups().filter(|group| group.is_required_set());
         required.into_iter().any(|group| group.get_args().any(|arg| arg == id))
@@ -248,7 +283,7 @@ fn required_only(command: &Command, usage: &str) -> String {
     while let Some(word) = words.next() {
         brackets += word.matches('[').count();
         brackets = brackets.saturating_sub(word.matches(']').count());
-        let Some(arg) = optional(word).filter(|_| brackets == 0) else {
+        let Some(arg) = optional(word).filter(|_| brackets == 0 && !is_missing(word)) else {
             kept.push(word);
             continue;
         };
@@ -305,7 +340,11 @@ pub(crate) fn in_words(message: &str) -> String {
         return format!("{option} takes no value, and {value} was given");
     }
     let message = message.replace("invalid digit found in string", "it is not a whole number");
-    message.replace("..=", " to ").replace("cannot parse integer from empty string", "it is empty")
+    let message = match message.contains("..=") {
+        true => message.replace(" is not in ", " is not between ").replace("..=", " and "),
+        false => message,
+    };
+    message.replace("cannot parse integer from empty string", "it is empty")
 }
 
 /// What to type where a verb is missing, or mistyped so that it was taken for the target.
@@ -565,8 +604,10 @@ fn behind_unknown_option(command: &Command, words: &[OsString]) -> Option<String
         }
     }
     let Some(at) = told.stray() else {
+        let name = told.subcommand.and_then(|at| words.get(at)).map(|word| word.to_string_lossy());
+        let name = name.map_or_else(String::new, |name| format!(" {name}"));
         return Some(format!(
-            "{place}: stage2-launch [OPTIONS] [KEY=VALUE]... -- COMMAND [ARG]..."
+            "{place}: stage2-launch{name} [OPTIONS] [KEY=VALUE]... -- COMMAND [ARG]..."
         ));
     };
     let word = words.get(at).map(|word| word.to_string_lossy()).unwrap_or_default();
@@ -600,6 +641,12 @@ pub(super) fn no_setting(command: &Command, words: &[OsString]) -> Option<String
         Some(named) if !takes_settings(named) || takes_others(named) => return None,
         Some(named) if !takes_workload(named) => {
             let name = named.get_name();
+            if takes_captures(named) && word.contains(['.', '/']) && !Path::new(&*word).exists() {
+                return Some(format!(
+                    "`{word}` does not exist, and needs an option in front of it: --spool DIR for traces, --nsys FILE or \
+                     --ncu FILE for captures; see `stage2-launch {name} --help`"
+                ));
+            }
             if takes_captures(named) {
                 return Some(format!(
                     "`{word}` needs an option in front of it: --spool DIR for traces, --nsys FILE \

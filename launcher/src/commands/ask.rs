@@ -194,7 +194,7 @@ fn meant(asked: &str) -> Option<&'static str> {
     named(asked).or_else(near).or_else(by_part)
 }
 
-/// The question that has a word in its name, in singular or plural, or goes by it.
+/// The question that has a word in its name, in singular or plural, goes by it, or is about it.
 fn named(word: &str) -> Option<&'static str> {
     let word = word.to_lowercase();
     if let Ok(question) = word.parse::<Question>() {
@@ -202,7 +202,11 @@ fn named(word: &str) -> Option<&'static str> {
     }
     let stem = word.trim_end_matches('s');
     let has_it = |name: &&str| name.split('-').any(|part| part.trim_end_matches('s') == stem);
-    Question::names().into_iter().find(has_it)
+    let by_hint = || {
+        let mut all = Question::all();
+        Some(all.find(|question| question.hints().contains(&&*word))?.name())
+    };
+    Question::names().into_iter().find(has_it).or_else(by_hint)
 }
 
 /// Letters of a part of a question that a mistyped word may stand for.

@@ -165,7 +165,7 @@ fn checked(run: &Path) -> Result<(Vec<u8>, String), Failure> {
     let (bytes, read) = report_of(&path)?;
     if read.report.coverage.verdict.status == Status::Empty {
         return Err(Failure::NoResult(format!(
-            "{}: it holds no GPU work to compare with",
+            "{}: it has no GPU work to compare",
             visible_path(&path)
         )));
     }
@@ -193,7 +193,7 @@ fn list(folder: &Path, width: usize) -> Result<String, Failure> {
         format!("{name:name_width$} {:>8}  {text}\n", counted(reports.len() as u64, "run"))
     };
     let head =
-        format!("{:name_width$} {:>8}  {}\n", "NAME", "RUNS", "STARTED, GPU, COMMAND OF THE FIRST");
+        format!("{:name_width$} {:>8}  {}\n", "NAME", "RUNS", "FIRST RUN: STARTED, GPU, COMMAND");
     Ok(head + &names.iter().map(line).collect::<String>())
 }
 
@@ -252,8 +252,9 @@ fn existing(folder: &Path, name: &str) -> Result<PathBuf, Failure> {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     // What saves one is said below.
     let instead = if names.is_empty() { String::new() } else { instead(name, &names) };
+    let join = if instead.ends_with('?') { "" } else { ";" };
     Err(Failure::Usage(format!(
-        "there is no baseline `{name}` in {FOLDER}{instead}; `stage2-launch baseline save {name} RUN` saves one"
+        "there is no baseline `{name}` in {FOLDER}{instead}{join} `stage2-launch baseline save {name} RUN` saves one"
     )))
 }
 

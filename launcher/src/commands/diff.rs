@@ -16,7 +16,8 @@ use stage2_read::layout::COLLECTOR_DIR;
 use super::baseline;
 use super::ending::printed;
 use crate::bundle::{
-    LATEST, RUN_JSON, RunRecord, not_a_run_among, refuse_dormant, refused_run, run_named,
+    LATEST, RUN_JSON, RunRecord, newest_below, not_a_run_among, refuse_dormant, refused_run,
+    run_named,
 };
 use crate::cli::DiffArgs;
 use crate::control;
@@ -454,8 +455,19 @@ pub(crate) fn report_of(path: &Path) -> Result<(Vec<u8>, ReadReport), Failure> {
     let read = read_report(&bytes).map_err(|error| match (&error, path.ends_with(METRICS)) {
         (ReadError::OtherSchema(_), false) => refused_run(path),
         (ReadError::NoJson(_), true) => {
-            let run = visible_path(path.parent().unwrap_or(path));
-            refused(format!("{error}; write it again with `stage2-launch report {run}`"))
+            // A file in the folder where the command runs has no folder in its name.
+            let run = path.parent().filter(|run| !run.as_os_str().is_empty());
+            let run = run.unwrap_or(Path::new("."));
+            refused(match run.join(RUN_JSON).exists() {
+                true => {
+                    let run = visible_path(run);
+                    format!("{error}; write it again with `stage2-launch report {run}`")
+                }
+                false => format!(
+                    "{error}, and nothing can write it again, because its folder is not that of a run{}",
+                    newest_below(run, &[])
+                ),
+            })
         }
         _ => refused(error.to_string()),
     })?;

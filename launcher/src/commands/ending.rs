@@ -106,6 +106,7 @@ pub(super) fn style_of(label: &str, status: Status) -> Style {
         ("coverage", Status::Complete) => AnsiColor::Green,
         ("coverage", Status::Partial) => AnsiColor::Yellow,
         ("coverage", Status::Empty) => AnsiColor::Red,
+        (WARNINGS, _) => AnsiColor::Yellow,
         (EMPHASISED | "first" | "to do", _) => AnsiColor::Green,
         _ => AnsiColor::Cyan,
     };

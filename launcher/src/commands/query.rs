@@ -6,7 +6,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::Builder;
 use std::time::Duration;
 
-use stage2_ask::query::{Bundle, Limits, QueryError};
+use stage2_ask::query::{Bundle, Limits, QueryError, RowCount, USUAL_ROWS};
 use stage2_contract::text::visible_path;
 use stage2_model::Report;
 use stage2_read::trace::libraries::RangeNames;
@@ -60,7 +60,8 @@ pub(crate) fn query(args: &QueryArgs, terminal: &Terminal) -> Result<u8, Failure
         return Err(Failure::Usage(text));
     }
     let asked = Asked::of(&args.run, terminal)?;
-    let rows = (args.rows > 0).then_some(args.rows);
+    let rows = args.rows.unwrap_or(USUAL_ROWS);
+    let rows = (rows > 0).then_some(rows);
     let limits = Limits { rows, time: Duration::from_secs(args.seconds) };
     let limit = ended_after(limits.time, *terminal);
     let answered = stage2_ask::query::query(&asked.bundle(), &args.sql, limits);
@@ -69,16 +70,26 @@ pub(crate) fn query(args: &QueryArgs, terminal: &Terminal) -> Result<u8, Failure
         QueryError::Sql(text) => Failure::Usage(text),
         QueryError::TooMuch(text) => Failure::NoResult(text),
     })?;
-    if args.json {
-        return printed(&answered.to_json());
-    }
-    if args.csv {
+    let shown = if args.json {
+        answered.to_json()
+    } else if args.csv {
         // The table has no place for them.
         answered.notes.iter().for_each(|note| terminal.result(note));
-        answered.rest().iter().for_each(|rest| terminal.result(rest));
-        return printed(&answered.to_csv());
+        answered.to_csv()
+    } else {
+        for_person().map_or_else(|| answered.to_markdown(), |width| answered.to_text(width))
+    };
+    printed(&shown)?;
+    let is_full = matches!(answered.all, RowCount::NoRoomBeyond(_));
+    // A sum over rows that are not all there must not pass for the whole one: -q hides no cut that nobody asked for.
+    match answered.rest().filter(|_| args.csv || is_full) {
+        Some(rest) if is_full => {
+            return Err(Failure::NoResult(format!("the result is cut: {rest}")));
+        }
+        Some(rest) if args.rows.is_none() => terminal.caution(&rest),
+        rest => rest.iter().for_each(|rest| terminal.result(rest)),
     }
-    printed(&for_person().map_or_else(|| answered.to_markdown(), |width| answered.to_text(width)))
+    Ok(0)
 }
 
 /// The width of the terminal that a person looks at; nothing where a program reads Markdown.

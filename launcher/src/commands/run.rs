@@ -210,10 +210,12 @@ impl Job {
             }
         }
         tell_findings(&bundle.record, &outcome, terminal);
+        // A record that cannot be written is why there are no reports, too: that is told already.
         if let Err(error) = &closed
+            && outcome.is_ok()
             && run_dir.exists()
         {
-            terminal.error(&format!("{error:#}; make room and run `stage2-launch report {shown}`"));
+            terminal.error(&format!("{error:#}; then run `stage2-launch report {shown}`"));
         }
         // Trace files of which none can be read are a measurement that failed. Where there is none
         // at all, the workload may have used no GPU.

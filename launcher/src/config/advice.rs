@@ -104,6 +104,12 @@ impl Keys {
         ConfigError::UnknownKey { key: key.to_owned(), origin, advice }
     }
 
+    /// Whether there are settings in the part of the configuration that a key begins with.
+    pub(super) fn has_part(&self, key: &str) -> bool {
+        let root = |key: &str| key.split(['.', '/']).next().unwrap_or_default().to_owned();
+        self.all().any(|known| root(known) == root(key))
+    }
+
     fn all(&self) -> impl Iterator<Item = &str> {
         self.valid.iter().map(String::as_str)
     }
@@ -140,8 +146,7 @@ impl Keys {
         if let Some((_, of_tool)) = TOOLS.iter().find(|(name, _)| within(short, name)) {
             return did_you_mean(&dotted, self.all().filter(|known| within(known, of_tool)));
         }
-        let root = dotted.split('.').next();
-        let ours = self.all().any(|known| known.split(['.', '/']).next() == root);
+        let ours = self.has_part(&dotted);
         let near = did_you_mean(key, self.all());
         let near =
             if ours && !key.contains('/') { self.of_part(&dotted).unwrap_or(near) } else { near };

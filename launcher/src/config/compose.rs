@@ -456,7 +456,9 @@ pub(crate) fn recompose(
         None => defaults.clone(),
     };
     let overrides = request.overrides()?;
-    overrides.iter().try_for_each(counts)?;
+    let skeleton = skeleton()?;
+    let keys = Keys { valid: valid_keys(&skeleton, &presets)?, runs_workload: false };
+    overrides.iter().try_for_each(|o| counts(o, &keys))?;
     let groups = presets.groups();
     let (choices, values): (Vec<_>, Vec<_>) =
         overrides.into_iter().partition(|o| chooses_preset(o, &groups));
@@ -468,8 +470,7 @@ pub(crate) fn recompose(
         tree.set(key, nothing.clone());
         tree.set(key, fresh.get(key).cloned().unwrap_or(nothing));
     }
-    let (skeleton, mut done) = (skeleton()?, OverrideEffects::default());
-    let keys = Keys { valid: valid_keys(&skeleton, &presets)?, runs_workload: false };
+    let mut done = OverrideEffects::default();
     for o in &values {
         // A file of an older version lacks what came since.
         if let (None, Some(node)) = (tree.get(&o.key), defaults.get(&o.key)) {
@@ -499,8 +500,8 @@ fn is_of_reports(key: &str) -> bool {
     OF_REPORTS.iter().any(|part| within(key, part)) && !within(key, OF_RUNS)
 }
 
-/// Refuses what no report depends on.
-fn counts(o: &Override) -> Result<(), ConfigError> {
+/// Refuses what no report depends on, and what does not exist.
+fn counts(o: &Override, keys: &Keys) -> Result<(), ConfigError> {
     let key = o.package.clone().unwrap_or_else(|| o.key.replace('/', "."));
     if is_of_reports(&key) {
         return Ok(());
@@ -509,8 +510,19 @@ fn counts(o: &Override) -> Result<(), ConfigError> {
         let what = "it has another name here; use report.top_n for the rows of kernels.md";
         return Err(ConfigError::conflict(o, what));
     }
-    let ours = OF_REPORTS.join(", ");
-    let what = format!("the run is over, and no report depends on it; what counts is below {ours}");
+    let (last, first) = OF_REPORTS.split_last().unwrap_or((&"", &[]));
+    let ours = format!("{} and {last}", first.join(", "));
+    if !keys.has_part(&key) && o.package.is_none() {
+        let near = did_you_mean(&o.key, keys.valid.iter().map(String::as_str));
+        return Err(match near.is_empty() {
+            false => keys.unknown(&o.key, o.origin()),
+            true => {
+                let advice = format!("; settings of reports are those of {ours}");
+                ConfigError::UnknownKey { key: o.key.clone(), origin: o.origin(), advice }
+            }
+        });
+    }
+    let what = format!("the run is over, and its reports depend only on settings of {ours}");
     Err(ConfigError::conflict(o, what))
 }
 
@@ -624,7 +636,20 @@ mod tests {
             ("profiling/ncu=ncu.high", "the run is over"),
             ("run.annotate=[torch-ops]", "the run is over"),
             ("hydra.run.dir=/x", "the run is over"),
-            ("reports.top_n=3", "the run is over"),
+            (
+                "reports.top_n=3",
+                "unknown key `reports.top_n` (override reports.top_n=3); did you mean `report.top_n`?",
+            ),
+            (
+                "hardwre=h200",
+                "unknown key `hardwre` (override hardwre=h200); did you mean `hardware`?",
+            ),
+            ("modl/llm=llama_3_8b", "did you mean `model/llm`?"),
+            ("engne.x=1", "unknown key `engne.x`"),
+            (
+                "foo=1",
+                "unknown key `foo` (override foo=1); settings of reports are those of report, model, ",
+            ),
             ("report.top_m=3", "unknown key `report.top_m`"),
             ("+report.top_m=3", "unknown key `report.top_m`"),
             ("report.top_n=many", "wrong value for `report.top_n`"),

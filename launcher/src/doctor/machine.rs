@@ -51,7 +51,7 @@ pub(super) const RUN_FOLDER: CheckInfo = CheckInfo {
         ),
         Fix::warning(
             "less than 2 GiB are free",
-            "make room or give `--run-dir DIR` on another disk, if the nsys pass is to run \
+            "free some space or give `--run-dir DIR` on another disk, if the nsys pass is to run \
              (`run.mode=light` needs little)",
         ),
         Fix::problem(

@@ -69,7 +69,7 @@ pub(crate) struct PreloadLink(Option<PathBuf>);
 
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{} cannot be made ({error}), and the loader cannot read the path {}; put the library in a \
+    "{} cannot be created ({error}), and the loader cannot read the path {}; put the library in a \
      folder without spaces, colons and dollar signs",
     .link.at.display(),
     .link.target.display()

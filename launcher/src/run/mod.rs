@@ -123,7 +123,7 @@ fn run_under(
     collected: Option<&CollectPass>,
 ) -> ToolPass {
     if let Err(error) = made {
-        let what = format!("{} cannot be made", tool.folder.display());
+        let what = format!("{} cannot be created", tool.folder.display());
         return ToolPass::without(
             PassStatus::Failed,
             Id::RunPassLeftOut.graded(Severity::Error, what, error.to_string(), ""),
@@ -279,12 +279,8 @@ impl Current<'_> {
             && !error.chain().filter_map(|e| e.downcast_ref()).any(is_not_found)
             && self.bundle.dir().exists()
         {
-            let what = "the run record is out of date";
-            self.host.terminal.finding(&Id::RunFileUnusable.about("run.json").found(
-                what,
-                format!("{error:#}"),
-                "",
-            ));
+            let terminal = self.host.terminal;
+            terminal.detail(&format!("warning: the run record is out of date: {error:#}"));
         }
     }
 

@@ -201,8 +201,13 @@ fn what_cannot_be_read_is_no_answer() {
     for (name, bytes) in [("cut", &text[..text.len() / 2]), ("empty", b""), ("other", b"{}")] {
         fs::create_dir(sandbox.path(name)).expect("folder");
         fs::write(sandbox.path(name).join("metrics.json"), bytes).expect("file");
-        sandbox.launch_strictly(&["ask", name, "time"]).assert().code(70).stdout("");
+        let assert = sandbox.launch_strictly(&["ask", name, "time"]).assert().code(70).stdout("");
+        // Only what recorded the run can write its report again.
+        assert.stderr(contains("write it again with").not());
     }
+    fs::write(sandbox.path("cut/run.json"), "{}").expect("file");
+    let assert = sandbox.launch_strictly(&["ask", "cut", "time"]).assert().code(70);
+    assert.stderr(contains("it is cut short; write it again with `stage2-launch report cut`"));
     let newer = lossy(&text).replacen("\"schema_version\": 2", "\"schema_version\": 92", 1);
     fs::write(sandbox.path("newer.json"), newer).expect("file");
     let assert = sandbox.launch_strictly(&["ask", "newer.json"]).assert().code(70);
@@ -225,6 +230,28 @@ fn a_query_ends_in_time_whatever_it_does() {
         sandbox.launch_strictly(&["query", &run, &sql, "--seconds", "1"]).assert().code(70);
     assert.stdout("").stderr(contains("ended after 1 s"));
     assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
+}
+
+/// Hazard: a script sums the rows of a CSV that was cut, and -q hides that.
+#[test]
+fn a_cut_csv_is_never_taken_for_all_rows() {
+    const ROWS: &str =
+        "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 300) SELECT ";
+    let (sandbox, run) = (Sandbox::new(), sample("regions"));
+    let ask = |what: &str, options: &[&str]| {
+        let sql = format!("{ROWS}{what} AS x FROM c");
+        let words = [&["query", "-q", &run, &sql, "--csv"], options].concat();
+        sandbox.launch_strictly(&words).assert()
+    };
+    let assert = ask("x", &[]).success();
+    assert.stderr(contains("warning: 200 of 300 rows; --rows 0 for all"));
+    ask("x", &["--rows", "9"]).success().stderr("");
+    ask("x", &["--rows", "0"]).success().stderr("");
+    let assert = ask("printf('%0900000d', x)", &["--rows", "0", "--seconds", "200"]).code(70);
+    let text =
+        contains("error: the result is cut: the first 74 rows; the others have no room in 64 MB");
+    let output = assert.stderr(text).get_output().stdout.clone();
+    assert_eq!(lossy(&output).lines().count(), 75);
 }
 
 #[test]

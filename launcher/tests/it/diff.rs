@@ -317,6 +317,11 @@ fn a_baseline_outlives_its_runs_and_is_compared_by_its_name() {
     let behind = contains("→ baseline:main/1, baseline:main/2");
     run(&["diff", &three, "--against", "baseline:main"]).success().stdout(behind);
     run(&["diff", "main", &three]).code(2).stderr(contains("did you mean `baseline:main`?"));
+    let near = contains("baselines; did you mean `main`? `stage2-launch baseline save mian RUN`");
+    run(&["diff", "baseline:mian", &three]).code(2).stderr(near);
+    fs::write(sandbox.path("+5%"), "").expect("file");
+    let unquoted = contains("the shell made the file `+5%`, which you can delete; see");
+    run(&["diff", &one, &two, "--fail-if", "decode.step_ms"]).code(2).stderr(unquoted);
     run(&["baseline", "list"]).success().stdout(contains("main").and(contains("2 runs")));
     run(&["baseline", "remove", "main"]).success();
     let gone = contains(

@@ -315,6 +315,6 @@ fn a_workload_that_takes_the_bundle_away_leaves_no_result() {
     let said = stderr(&assert);
     assert_eq!(said.matches("error: the folder of the run is gone").count(), 1, "{said}");
     let wrong =
-        ["!are kept", "!bundle:", "!stage2-launch report", "!out of date", "!cannot be made"];
+        ["!files stay", "!bundle:", "!stage2-launch report", "!out of date", "!cannot be created"];
     expect_parts(&said, "said", &wrong);
 }

@@ -35,7 +35,7 @@ fn wrong_usage_ends_with_two_and_makes_nothing() {
         (&["run"], "after `--`"),
         (
             &["merge", "x.sqlite", "-o", "m"],
-            "`x.sqlite` needs an option in front of it: --spool DIR",
+            "`x.sqlite` does not exist, and needs an option in front of it: --spool DIR",
         ),
         (&["run", "python"], "To run a program: stage2-launch run --allow-empty -- python"),
         (&["report", "model/llm=llama_3_8b"], "give RUN_DIR as well"),
@@ -186,7 +186,7 @@ fn a_mistyped_word_is_told_what_was_probably_meant_in_three_lines_at_most() {
         (&["help", "nope"], "no subcommand `nope`; `stage2-launch help` lists them"),
         (&["--delay", "5", "--", "true"], "did you mean `--dormant` and then `ctl RUN_DIR start`?"),
         (&["report", "x", "-o", "y"], "a file elsewhere: stage2-launch report RUN_DIR --json -q >"),
-        (&["merge", "a.nsys-rep"], "`a.nsys-rep` needs an option in front of it"),
+        (&["merge", "a.nsys-rep"], "`a.nsys-rep` does not exist, and needs an option"),
         (&["completions", "zhs"], "did you mean `zsh`?"),
         (&["completions", "tcsh"], "there are no completions for tcsh, only for bash, "),
         (&["baseline", "add", "x"], "did you mean `save`?"),
@@ -250,7 +250,10 @@ fn a_mistyped_word_is_told_what_was_probably_meant_in_three_lines_at_most() {
         (&["top", "."], "or a trace file; `stage2-launch run -- COMMAND` makes a run"),
         (&["feed", "--prot", "1"], "did you mean `--port`?"),
         (&["feed", "--listen", "x"], "9464, 127.0.0.1:9464, [::1]:9464"),
-        (&["baseline", "remove", "x"], "there is no baseline `x` in tmp/stage2/baselines"),
+        (&["baseline", "remove", "x"], "there is no baseline `x` in tmp/stage2/baselines; `"),
+        (&["doctor", "--foo"], "after `--`: stage2-launch doctor [OPTIONS] [KEY=VALUE]... -- "),
+        (&["diff", "a", "b", "--strict"], "usage: stage2-launch diff --fail-if <CONDITION> <RUN>"),
+        (&["merge", "report.html"], "`report.html` needs an option in front of it"),
     ];
     four_at_once(cases, |(words, part)| {
         let said = stderr(&sandbox.launch_strictly(words).assert().code(2).stdout(""));

@@ -49,7 +49,10 @@ pub(super) fn by_loss(subject: &Subject<'_>, answer: &mut Answer) {
     });
     answer.summary = match (&top, losses.first()) {
         (_, None) => "No kernel was recorded.".to_owned(),
-        (Some(top), _) => top.sentence(subject) + &waiting(subject, top, &losses),
+        (Some(top), _) => {
+            let said = top.sentence(subject) + &waiting(subject, top, &losses);
+            said + by_time(subject, &losses, is_known)
+        }
         (None, Some(loss)) => without_steps(loss),
     };
     let (sources, recorded) = (sources(subject.report), recorded_calls(subject.report));
@@ -81,11 +84,11 @@ pub(super) fn by_loss(subject: &Subject<'_>, answer: &mut Answer) {
         Column::workload("class"),
         Column::text("bound"),
         Column::number("attains_percent", "percent")
-            .of("of the rate that is possible at its operations per byte"),
+            .of("of the highest rate that its operations per byte allow"),
         Column::number("run_lost_ms", "ms")
-            .of("all GPUs, without cold calls: what it would not need at that rate")
+            .of("all GPUs, without cold calls: time that it would save at that rate")
             .aside(),
-        Column::number("lost_ms", "ms").of("what it would not need per step at that rate"),
+        Column::number("lost_ms", "ms").of("time of a step that it would save at that rate"),
         Column::number("per_step_ms", "ms")
             .of("per-GPU average, without cold calls")
             .headed(format!("per {noun} ms"))
@@ -103,10 +106,29 @@ pub(super) fn by_loss(subject: &Subject<'_>, answer: &mut Answer) {
             .aside(),
         Column::number("mean_us", "us").of("of a call, without cold ones").plain(),
     ];
-    answer.push(Table::new("kernels", columns, rows.collect()));
+    let is_by_time = !is_known || losses.iter().all(|loss| loss.attainable.is_none());
+    let title = is_by_time.then_some("kernels by time");
+    answer.push(Table::new("kernels", columns, rows.collect()).titled(title));
     let unknown = losses.iter().filter(|loss| loss.attainable.is_none());
     let unknown: Vec<&Kernel<'_>> = unknown.map(|loss| loss.kernel).collect();
-    not_known(subject, &unknown, &|kernels| format!("the loss of {kernels}"), losses.len(), answer);
+    not_known(subject, &unknown, &|kernels| format!("what {kernels} lose"), losses.len(), answer);
+}
+
+/// Why kernels are in the order of their times, if they are.
+fn by_time(subject: &Subject<'_>, losses: &[Loss<'_>], is_known: bool) -> &'static str {
+    let is_none_known = losses.iter().all(|loss| loss.attainable.is_none());
+    match (is_none_known, is_known) {
+        (true, _) if !is_without_samples(subject) => {
+            " What each kernel loses is not known without hardware counters: the longest come first."
+        }
+        (true, _) | (_, false) => " What most kernels lose is not known: the longest come first.",
+        (false, true) => "",
+    }
+}
+
+/// Whether what sampled counters tell could not be read.
+fn is_without_samples(subject: &Subject<'_>) -> bool {
+    subject.run.left_out.iter().any(|left_out| left_out.starts_with("timelines.json"))
 }
 
 /// What the steps of these kernels are called, if those of all stages are.
@@ -132,10 +154,8 @@ fn not_known(
         |kernel: &&&Kernel<'_>| kernel.counters.is_some() || kernel.row.sampled.is_some();
     let counted = unknown.iter().filter(is_counted).count();
     let question = |count: usize| question(&format!("{count} of {all} kernels"));
-    let is_without_samples =
-        subject.run.left_out.iter().any(|left_out| left_out.starts_with("timelines.json"));
     let not_counted = unknown.len() - counted;
-    if not_counted > 0 && is_without_samples {
+    if not_counted > 0 && is_without_samples(subject) {
         let reason =
             "what sampled counters say of them is in timelines.json, which could not be read";
         answer.unknown(&question(not_counted), reason, &["report", subject.run.label]);
@@ -408,7 +428,8 @@ fn stages(subject: &Subject<'_>) -> Table {
     let columns = vec![
         Column::workload("stage").at("/stage"),
         Column::text("kernels_bound_by")
-            .of("kernels: by themselves, far from the floor; or the floor is not known"),
+            .of("kernels: far above both floors, or no floor is known")
+            .said_as(&[("kernels", "neither")]),
         Column::number("kernels_ms", "ms").of(of),
         Column::number("memory_floor_ms", "ms")
             .of("weights and KV cache of a step at the peak bandwidth")

@@ -15,6 +15,7 @@ use serde_json::Value;
 use stage2_contract::text::numbers::{grouped, time_scale};
 use stage2_contract::text::{code_in_text, shorten, visible};
 use stage2_diff::Run;
+use stage2_model::lead::lead_first;
 use stage2_model::{Figure, Report, StageAnswer};
 
 use crate::answer::{Answer, Column, Row, Table};
@@ -100,10 +101,12 @@ impl<'r> Subject<'r> {
         self.stage.is_none_or(|asked| asked == stage)
     }
 
-    /// The answers of the stages in question, with their index in the report.
+    /// The answers of the stages in question, that of the verdict first, with their index in the report.
     fn answers(&self) -> impl Iterator<Item = (usize, &'r StageAnswer)> {
-        let all = self.report.answer.stages.iter().enumerate();
-        all.filter(|(_, answer)| self.has(&answer.stage))
+        let stages = || self.report.answer.stages.iter();
+        let place = move |answer| stages().position(|of| std::ptr::eq(of, answer));
+        let all = lead_first(self.report).filter(|answer| self.has(&answer.stage));
+        all.filter_map(move |answer| Some((place(answer)?, answer)))
     }
 }
 
@@ -145,7 +148,9 @@ fn basis(subject: &Subject<'_>) -> Table {
     });
     let columns = vec![
         Column::workload("stage").at("/stage"),
-        Column::workload("of").of("the calls that windows and their parts are of").at("/basis"),
+        Column::workload("of")
+            .of("the calls that windows and their parts are measured on")
+            .at("/basis"),
     ];
     Table::new("basis", columns, rows.collect()).usually(BASES)
 }

@@ -69,7 +69,7 @@ fn sentence(row: &LateRow) -> Option<String> {
             // It is a text of the workload's files, too.
             let noun = if noun == "call" { "call" } else { "step" };
             let (of, by) = (counted(*of, noun), shown_time(*median_ns as f64));
-            format!("in {late} of {of}, by {by} in the median one")
+            format!("in {late} of {of}, by a median of {by}")
         }
         None => {
             let by = shown_time(delays.mean_ns as f64);

@@ -6,7 +6,7 @@ use stage2_contract::text::numbers::{counted, percent1};
 use stage2_model::{BottleneckKind, Rule, StageAnswer, WindowKind};
 
 use super::time::sentence;
-use super::trust::{has_no_ground, warnings};
+use super::trust::{Serious, has_no_ground};
 use super::{Subject, mean_of, ms, name_of, number, text, tokens_of_step};
 use crate::answer::{ASK_NEXT, Answer, Column, Row, Table};
 use crate::budget::rounded;
@@ -32,11 +32,13 @@ pub(super) fn summary(subject: &Subject<'_>, answer: &mut Answer) {
     answer.push(loss_table(&stages));
 }
 
-/// `Coverage: complete; 1 caveat.`
+/// `Coverage: complete; 4 caveats, 2 of them warnings of the report.`
 fn trust(subject: &Subject<'_>) -> String {
     let status = name_of(&subject.report.coverage.verdict.status);
     let status = status.as_str().unwrap_or_default();
-    format!("Coverage: {status}; {}.", counted(warnings(subject) as u64, "caveat"))
+    let serious = Serious::of(subject);
+    let caveats = counted(serious.all as u64, "caveat");
+    format!("Coverage: {status}; {caveats}{}.", serious.of_report())
 }
 
 fn stage_table(stages: &[(usize, &StageAnswer)]) -> Table {
@@ -252,7 +254,7 @@ fn ask_next(subject: &Subject<'_>, stages: &[(usize, &StageAnswer)]) -> Table {
     let first = subject.report.answer.first.as_ref().filter(|_| subject.stage.is_none());
     let first = first.or_else(|| stages.first().and_then(|(_, stage)| stage.first.as_ref()));
     questions.extend(first.map(|first| advice(first.rule).1));
-    if warnings(subject) > 0 {
+    if Serious::of(subject).all > 0 {
         questions.push(Question::Caveats);
     }
     let bounds =

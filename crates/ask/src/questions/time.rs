@@ -174,7 +174,7 @@ fn parts(stages: &[(usize, &StageAnswer)]) -> Table {
     let columns = vec![
         Column::workload("stage"),
         Column::text("spent_on").at("/kind").said_as(KERNELS_SAID),
-        Column::number("ms", "ms").of(format!("{of}, over its ranks")),
+        Column::number("ms", "ms").of(format!("of {of}, averaged over the ranks")),
         Column::number("percent", "percent").of(format!("of {of}")),
     ];
     Table::new("parts", columns, rows).usually(PARTS)

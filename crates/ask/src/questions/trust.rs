@@ -31,11 +31,14 @@ struct Caveat {
     /// What the report states, which may quote texts of the workload.
     detail: Option<String>,
     source: Option<String>,
+    /// The report has it among its errors, warnings and notes.
+    is_finding: bool,
 }
 
 impl Caveat {
     fn new(severity: Severity, id: &'static str, meaning: impl Into<String>) -> Self {
-        Self { severity, id, stage: None, meaning: meaning.into(), detail: None, source: None }
+        let (stage, detail, source, meaning) = (None, None, None, meaning.into());
+        Self { severity, id, stage, meaning, detail, source, is_finding: false }
     }
 
     fn of(self, stage: &str) -> Self {
@@ -51,19 +54,46 @@ impl Caveat {
     }
 }
 
-/// How many caveats there are that change numbers.
-pub(super) fn warnings(subject: &Subject<'_>) -> usize {
-    found(subject).iter().filter(|caveat| caveat.severity > Severity::Note).count()
+/// Caveats that change how numbers are to be read.
+#[derive(Clone, Copy)]
+pub(super) struct Serious {
+    pub(super) all: usize,
+    /// Those that the console and the pages count as warnings.
+    pub(super) warnings: usize,
+}
+
+impl Serious {
+    pub(super) fn of(subject: &Subject<'_>) -> Self {
+        Self::among(&found(subject))
+    }
+
+    fn among(found: &[Caveat]) -> Self {
+        let serious = || found.iter().filter(|caveat| caveat.severity > Severity::Note);
+        let is_warning =
+            |caveat: &&Caveat| caveat.is_finding && caveat.severity == Severity::Warning;
+        Self { all: serious().count(), warnings: serious().filter(is_warning).count() }
+    }
+
+    /// `, 2 of them warnings of the report`.
+    pub(super) fn of_report(self) -> String {
+        match (self.all, self.warnings) {
+            (_, 0) => String::new(),
+            (1, _) => ", a warning of the report".to_owned(),
+            (all, warnings) if all == warnings => ", all of them warnings of the report".to_owned(),
+            (_, 1) => ", one of them a warning of the report".to_owned(),
+            (_, warnings) => format!(", {warnings} of them warnings of the report"),
+        }
+    }
 }
 
 pub(super) fn caveats(subject: &Subject<'_>, answer: &mut Answer) {
     let found = found(subject);
-    let serious = found.iter().filter(|caveat| caveat.severity > Severity::Note).count();
-    answer.summary = match (found.len(), serious) {
+    let serious = Serious::among(&found);
+    answer.summary = match (found.len(), serious.all) {
         (0, _) => "No caveat is known.".to_owned(),
         (notes, 0) => {
             format!(
-                "No caveat changes how the numbers have to be read; {} below.",
+                "No caveat affects how to read the numbers; {} below.",
                 if notes == 1 {
                     "the only note is".to_owned()
                 } else {
@@ -71,8 +101,8 @@ pub(super) fn caveats(subject: &Subject<'_>, answer: &mut Answer) {
                 }
             )
         }
-        (_, 1) => "One caveat changes how the numbers have to be read.".to_owned(),
-        (_, serious) => format!("{serious} caveats change how the numbers have to be read."),
+        (_, 1) => format!("One caveat affects how to read the numbers{}.", serious.of_report()),
+        (_, all) => format!("{all} caveats affect how to read the numbers{}.", serious.of_report()),
     };
     let rows = found.into_iter().map(|caveat| Row {
         cells: vec![
@@ -89,9 +119,12 @@ pub(super) fn caveats(subject: &Subject<'_>, answer: &mut Answer) {
         Column::text("id"),
         Column::workload("stage"),
         Column::text("meaning"),
-        Column::workload("detail").of("as the report has it; may quote the workload").plain(),
+        Column::workload("detail")
+            .of("as the report has it; may quote the workload")
+            .plain()
+            .spare(),
     ];
-    answer.push(Table::new("caveats", columns, rows.collect()));
+    answer.push(Table::new("caveats", columns, rows.collect()).at_least(serious.all));
 }
 
 /// Whether a stage is among them from whose times nothing is advised.
@@ -106,7 +139,7 @@ fn found(subject: &Subject<'_>) -> Vec<Caveat> {
     for (at, finding) in subject.report.findings.iter().enumerate() {
         let (id, meaning) = (finding.id.code(), finding.id.meaning());
         let caveat = Caveat::new(finding.severity, id, meaning).detail(&finding.to_string());
-        found.push(caveat.at(format!("/findings/{at}")));
+        found.push(Caveat { is_finding: true, ..caveat.at(format!("/findings/{at}")) });
     }
     found.order_by_key(|caveat| std::cmp::Reverse(caveat.severity));
     found
@@ -181,7 +214,9 @@ fn of_stages(subject: &Subject<'_>) -> Vec<Caveat> {
             let caveat = Caveat::new(Severity::Warning, "cold", meaning).of(&stage.stage);
             found.push(caveat.at(format!("{source}/step/cold")));
         } else if step.steps < ENOUGH_INSTANCES {
-            let meaning = format!("only {} warm steps were timed: that may be chance", step.steps);
+            let were = if step.steps == 1 { "was" } else { "were" };
+            let steps = counted(step.steps, "warm step");
+            let meaning = format!("only {steps} {were} timed: the times may be due to chance");
             let caveat = Caveat::new(Severity::Warning, "few_steps", meaning).of(&stage.stage);
             found.push(caveat.at(format!("{source}/step/steps")));
         }

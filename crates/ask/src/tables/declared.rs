@@ -131,24 +131,18 @@ tables! {
         ns("start_ns", OF_TRACES, "start, since the first event of the run"),
         ns("host_ns", OF_TRACES, "time from its start to its end on the host"),
     }
-    steps: "a step of a stage with the sum of what ran in it", Rows::View {
-        select: "SELECT r.stage, r.file, r.rank, r.number AS step, r.instance, r.start_ns, r.host_ns, \
-            coalesce(l.kernels, 0) AS kernels, coalesce(l.kernel_sum_ns, 0) AS kernel_sum_ns \
-            FROM ranges r LEFT JOIN (SELECT file, stage, step, sum(kind = 'kernel') AS kernels, \
-            sum(iif(kind = 'kernel', duration_ns, 0)) AS kernel_sum_ns FROM \
-            launches GROUP BY file, stage, step) l \
-            ON l.file = r.file AND l.stage = r.stage AND l.step = r.number WHERE r.is_step",
-    } => {
-        foreign("stage", "", "name of the outermost range"),
-        foreign("file", "", "trace file of the process"),
-        num("rank", "number", "", "rank of the process"),
-        num("step", "number", "", "number of the step in its process, from 0"),
-        num("instance", "number", "", "number of the stage's instance around it, from 0"),
-        ns("start_ns", "", "start, since the first event of the run"),
-        ns("host_ns", "", "time from its start to its end on the host; without what comes before the next step, \
+    steps: "a range that is a step of its stage, with the sum of what ran in it; the steps of an engine are in step_times \
+        and engine_steps", Rows::Traces => {
+        foreign("stage", OF_TRACES, "name of the outermost range"),
+        foreign("file", OF_TRACES, "trace file of the process"),
+        num("rank", "number", OF_TRACES, "rank of the process"),
+        num("step", "number", OF_TRACES, "number of the step in its process, from 0"),
+        num("instance", "number", OF_TRACES, "number of the stage's instance around it, from 0"),
+        ns("start_ns", OF_TRACES, "start, since the first event of the run"),
+        ns("host_ns", OF_TRACES, "time from its start to its end on the host; without what comes before the next step, \
             which an engine's step_times have"),
-        count("kernels", "", "kernels launched in it"),
-        ns("kernel_sum_ns", "", "sum of the durations of these kernels"),
+        count("kernels", OF_TRACES, "kernels launched in it"),
+        ns("kernel_sum_ns", OF_TRACES, "sum of the durations of these kernels"),
     }
     step_buckets: "steps of a stage that follow each other, cold ones included",
         elements("/step_series/*/buckets/*") => {
@@ -186,7 +180,7 @@ tables! {
         elements("/answer/stages/*") => {
         STAGE,
         own("role", "/role", "what the stage is to the model"),
-        own("basis", "/basis", "the calls that the window is of, and so the floor's distance; the times are of the column steps"),
+        own("basis", "/basis", "the calls that the window and the floor's distance are measured on; the times are of the column steps"),
         own("unit", "/step/unit", "what a step is; of_engine: from its start to the start of the next one, so that it is \
             longer than host_ns in steps"),
         count("steps", "/step/steps", "steps that the times are of; of an engine, those that the next one follows at once"),
@@ -389,7 +383,7 @@ tables! {
         percent("concerns_percent", "/concerns_percent", "part of all windows that is concerned"),
         SOURCE_COLUMN,
     }
-    findings: "something that is missing or has to be read with care", elements("/findings/*") => {
+    findings: "something that is missing, or needs care in reading", elements("/findings/*") => {
         own("id", "/id", "kind of finding, as docs/findings.md lists them"),
         foreign("subject", "/subject", "what it is about, where one report can have several"),
         own("severity", "/severity", "how much it matters"),

@@ -374,7 +374,7 @@ fn of_run(report: &Report) -> Vec<EmptyReason> {
     {
         reasons.push(reason(
             EmptyCause::NoGpu,
-            format!("CUDA can use no GPU here: {}", absent.value),
+            format!("CUDA cannot use a GPU here: {}", absent.value),
             "run on a machine with a GPU and its driver, in a container with `--gpus all`; \
              `stage2-launch demo` shows the reports with a simulated GPU",
         ));

@@ -98,7 +98,7 @@ fn not_kept(error: anyhow::Error) -> Finding {
     Id::ModelNotKept.found(
         "the model of the run cannot be written to the bundle",
         format!("{error:#}: the report may lack the floor, MFU and MBU"),
-        "make room and run again, or name the model: model/llm=NAME",
+        "free some space and run again, or name the model: model/llm=NAME",
     )
 }
 

@@ -130,7 +130,7 @@ impl Workload {
             Some(Id::WorkloadConfigUnread.about(name).found(
                 format!("{name} is missing"),
                 format!("{error:#}"),
-                "make room, and run again: reports know less of the workload without it",
+                "free some space, and run again: reports know less of the workload without it",
             ))
         });
         failed.collect()
