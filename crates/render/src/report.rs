@@ -8,9 +8,10 @@ use stage2_contract::text::numbers::{count, counted, ms3, or_absent, percent1, s
 use stage2_contract::text::{code, code_in_text, plain, shorten, shorten_kernel};
 use stage2_model::finding::Id;
 use stage2_model::{
-    DeviceRow, FileEnding, KernelRow, MemoryRow, PathKind, PathRow, ProcessCoverage, Report,
-    Severity, StageKernelRow, StageRow, Times,
+    CaptureRow, DeviceRow, FileEnding, KernelRow, MemoryRow, PathKind, PathRow, ProcessCoverage,
+    Report, Severity, StageKernelRow, StageRow, Times,
 };
+use stage2_read::path_label::UNKNOWN_CAPTURE;
 use stage2_report::in_part;
 use stage2_report::roofline::bound;
 
@@ -408,12 +409,19 @@ fn graphs(report: &Report) -> String {
 }
 
 fn captures(report: &Report) -> String {
+    let is_known = |row: &CaptureRow| row.capture_path != UNKNOWN_CAPTURE;
+    let note = match report.graph_captures.iter().all(is_known) {
+        true => String::new(),
+        false => format!(
+            "`{UNKNOWN_CAPTURE}`: the trace has the replay of these kernels, but not their capture."
+        ),
+    };
     Table::first(ROWS, &report.graph_captures)
         .left("range at replay", |row| code(&row.replay_path))
         .left("range at capture", |row| code(&row.capture_path))
         .right("kernels", |row| row.kernels.to_string())
         .right("kernel_sum_ms (with cold calls)", |row| ms3(row.kernel_sum_ns))
-        .or_nothing()
+        .with_note(&note)
 }
 
 /// Rows of a table here.

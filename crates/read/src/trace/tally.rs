@@ -322,10 +322,9 @@ impl Tally {
         if span.valid() {
             self.unions.add(group.place, group.part, span, cold);
         }
-        if node != 0
-            && is_kernel
-            && let Some(&(captured_in, module)) = self.graph_nodes.get(&node)
-        {
+        if node != 0 && is_kernel {
+            let known = self.graph_nodes.get(&node).copied();
+            let (captured_in, module) = known.unwrap_or((UNATTRIBUTED, None));
             let ns = if span.valid() { span.ns() } else { 0 };
             self.captured.entry((path, captured_in)).or_default().add(ns);
             if let Some(module) = module
