@@ -387,7 +387,7 @@ pub fn stages_with_cold_calls(report: &Report) -> impl Iterator<Item = &StageRow
 /// The sentence about these stages; `None`: there are none. Visible text, not escaped for a format.
 pub fn with_cold_calls(report: &Report) -> Option<String> {
     let names: Vec<&str> = stages_with_cold_calls(report).map(|row| row.stage.as_str()).collect();
-    let of = listed(&names, STAGES_NAMED);
+    let of = stages_in_words(&names);
     match (names.is_empty(), report.is_sampled()) {
         (true, _) => None,
         (false, true) => {
@@ -399,8 +399,13 @@ pub fn with_cold_calls(report: &Report) -> Option<String> {
     }
 }
 
-/// Stages whose names are listed.
-const STAGES_NAMED: usize = 3;
+/// Stages in a sentence: `decode and prefill`, or the first ones and how many more there are.
+pub fn stages_in_words(names: &[impl AsRef<str>]) -> String {
+    match names {
+        [first, second] => format!("{} and {}", first.as_ref(), second.as_ref()),
+        all => listed(all, 2),
+    }
+}
 
 /// The outermost ranges, or the whole process where there are none.
 pub fn outermost_ranges(report: &Report) -> impl Iterator<Item = &StageRow> {

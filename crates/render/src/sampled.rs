@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 use super::table::{ROWS, Table, name, paragraph};
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, ms3, percent1};
-use stage2_contract::text::{code, listed, plain};
+use stage2_contract::text::{code, plain};
+use stage2_model::kernels::stages_in_words;
 use stage2_model::{
     FULL_COVERAGE_PERCENT, KernelRow, Report, SampledAmount, SampledCounters, SampledStage,
     StepUnit,
@@ -17,8 +18,6 @@ use stage2_model::{
 pub(super) const TITLE: &str = "Sampled counters";
 /// Kernels that are shown.
 const KERNELS: usize = 20;
-/// Stages that are named in a sentence.
-const NAMED: usize = 3;
 
 /// The section; nothing where no process says anything of sampled counters.
 pub(super) fn sampled_md(report: &Report) -> String {
@@ -69,7 +68,7 @@ fn stages(report: &Report, sampled: &SampledCounters) -> String {
     let without_steps: BTreeSet<String> = without_steps.map(|row| name(&row.stage)).collect();
     let of_calls = match without_steps.into_iter().collect::<Vec<_>>().as_slice() {
         [] => String::new(),
-        stages => format!(" Those of {} are of a call.", listed(stages, NAMED)),
+        stages => format!(" Those of {} are of a call.", stages_in_words(stages)),
     };
     let rate = |pick: fn(&SampledStage) -> Option<f64>| move |row: &SampledStage| giga(pick(row));
     let share =

@@ -10,7 +10,7 @@ use stage2_contract::text::numbers::{
 };
 use stage2_contract::text::{listed, plain};
 use stage2_model::kernels::{
-    model_stages, outermost_ranges, stages_with_cold_calls, with_cold_calls,
+    model_stages, outermost_ranges, stages_in_words, stages_with_cold_calls, with_cold_calls,
 };
 use stage2_model::{
     Figure, InferredSteps, LAUNCH_GAP_US, PathKind, Report, Role, StageAnswer, StageRow, StepTimes,
@@ -154,10 +154,10 @@ pub(super) fn times(report: &Report, most: usize, file: &str, brief: bool) -> St
     let rates: Vec<&str> = rates.filter(|stage| with_rate.contains(stage)).collect();
     let rates = match (rates.as_slice(), report.is_sampled()) {
         ([], _) => String::new(),
-        (of, true) => format!(" Tokens/s of {} is of the recorded calls.", listed(of, APART_NAMED)),
+        (of, true) => format!(" Tokens/s of {} is of the recorded calls.", stages_in_words(of)),
         (of, false) => format!(
             " Tokens/s of {} is of all calls, because the first, cold one cannot be separated from the others.",
-            listed(of, APART_NAMED)
+            stages_in_words(of)
         ),
     };
     let mut out = table.markdown_with_rest_in(file);

@@ -417,6 +417,11 @@ fn requests_of_a_server_of_vllm_add_up_to_its_steps() {
     assert_eq!((cost.whole_requests, cost.approximate_gpu_ns, cost.gpus), (64, 0, 1));
     let nobody = cost.steps_gpu_ns - cost.requests_gpu_ns;
     assert!(nobody <= 2 * 64, "{nobody} ns of {}", cost.steps_gpu_ns);
+    // The steps without a number, those of the warm-up, are all others outside of pauses.
+    let run = report.engine.as_ref().expect("an engine");
+    assert!(cost.unnumbered_gpu_ns > 0);
+    let steps_ns = cost.steps_gpu_ns + cost.unnumbered_gpu_ns;
+    assert_eq!(steps_ns, run.extent_ns - run.pause_ns);
     let dollars = |cost: &stage2_model::TokenCost| cost.dollars_per_million.expect("a price");
     // The GPU works 31 times as long for an output token as for a prompt token.
     assert!((25.0..40.0).contains(&(dollars(&cost.output) / dollars(&cost.input))));
