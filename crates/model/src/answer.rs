@@ -94,10 +94,8 @@ impl StageAnswer {
     pub fn at_a_time(&self) -> Option<String> {
         let step = self.step.as_ref()?;
         let mean = self.bottleneck.as_ref().filter(|found| found.of == step.shown_unit())?;
-        let is_of_ranges = matches!(step.unit, StepUnit::Instance | StepUnit::RangeWithin);
-        let calls = step.shown_ns(step.mean_ns) / mean.ns as f64;
-        let overlap = is_of_ranges && calls.is_finite() && calls >= OVERLAPPING;
-        overlap.then(|| format!("{calls:.1} {}s at a time", step.unit.noun()))
+        let calls = mean.at_a_time.filter(|calls| *calls >= OVERLAPPING)?;
+        Some(format!("{calls:.1} {}s at a time", step.unit.noun()))
     }
 
     /// What the times of its steps are of: `token`, or `token of a stream` where the calls of several threads overlap.

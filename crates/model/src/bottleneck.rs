@@ -16,6 +16,10 @@ pub struct Bottleneck {
     /// Time of the kernels divided by the floor (a ratio; [`crate::Floor::floor_ns`]); null: the floor is not
     /// known, or is longer than the kernels.
     pub kernels_over_floor: Option<f64>,
+    /// Calls of the stage that overlap, on average: their host times over the union of their windows, both of the calls
+    /// that `ns` is of, outliers included; absent: not known, or the times are those of an engine's steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_a_time: Option<f64>,
     /// Idle time of the GPUs in each rank, the longest first; empty: only one rank ran the stage, or it is not
     /// known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -238,6 +238,10 @@ pub struct RequestCost {
     pub gpu_time: Spread,
     /// GPU time of all steps that have a number, ns.
     pub steps_gpu_ns: u64,
+    /// GPU time of the steps without a number, ns, such as those of an engine's warm-up: no request has a share of them,
+    /// and `steps_gpu_ns` does not contain them.
+    #[serde(default)]
+    pub unnumbered_gpu_ns: u64,
     /// Sum of the GPU time of the requests, ns; at most `steps_gpu_ns`. The difference is the
     /// shares of requests that had not ended or have no record, and rounding (2 ns for each request
     /// on each GPU).

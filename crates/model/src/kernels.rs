@@ -382,6 +382,36 @@ pub fn model_stages(report: &Report) -> impl Iterator<Item = &StageRow> {
     outermost_ranges(report).filter(|row| row.apart.is_none())
 }
 
+/// Stages that have other calls than the first, cold one of each process, which nevertheless is in their shares, sums
+/// and calls of kernels.
+pub fn stages_with_cold_calls(report: &Report) -> impl Iterator<Item = &StageRow> {
+    let has_others = |row: &&StageRow| row.host_warm_instances > Some(0) && row.kernels > Some(0);
+    model_stages(report).filter(has_others).filter(|row| !row.leaves_cold_out())
+}
+
+/// The sentence about these stages; `None`: there are none. Visible text, not escaped for a format.
+pub fn with_cold_calls(report: &Report) -> Option<String> {
+    let names: Vec<&str> = stages_with_cold_calls(report).map(|row| row.stage.as_str()).collect();
+    let of = stages_in_words(&names);
+    match (names.is_empty(), report.is_sampled()) {
+        (true, _) => None,
+        (false, true) => {
+            Some(format!("The numbers of {of} are of all recorded calls, cold or not."))
+        }
+        (false, false) => Some(format!(
+            "The numbers of {of} include the first, cold call, because it cannot be separated from the others."
+        )),
+    }
+}
+
+/// Stages in a sentence: `decode and prefill`, or the first ones and how many more there are.
+pub fn stages_in_words(names: &[impl AsRef<str>]) -> String {
+    match names {
+        [first, second] => format!("{} and {}", first.as_ref(), second.as_ref()),
+        all => listed(all, 2),
+    }
+}
+
 /// The outermost ranges, or the whole process where there are none.
 pub fn outermost_ranges(report: &Report) -> impl Iterator<Item = &StageRow> {
     let kinds = [PathKind::Range, PathKind::WholeProcess];

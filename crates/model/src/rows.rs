@@ -529,13 +529,13 @@ pub struct GraphRow {
     pub times: Times,
 }
 
-/// Kernels of graph replays whose place of capture is known.
+/// Kernels of graph replays by the range of their capture. The rows of a run add up to the kernels of all its replays.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CaptureRow {
     /// Path of the ranges open at replay.
     pub replay_path: String,
-    /// Path of the ranges open at capture.
+    /// Path of the ranges open at capture. `(range of the capture not known)`: no record has the node of the graph.
     pub capture_path: String,
     /// Kernels.
     pub kernels: u64,

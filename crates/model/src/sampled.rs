@@ -138,9 +138,10 @@ pub struct SampledSteps {
     pub path: String,
     /// Steps with GPU work.
     pub count: u64,
-    /// Of these, those of which enough is covered by samples: the medians are theirs.
+    /// Of these, those of which enough is covered by samples: the medians are of the warm ones among them.
     pub covered: u64,
-    /// Median DRAM bytes read in a step: its rate times its window.
+    /// Median DRAM bytes read in a step: its rate times its window. Steps of the first, cold instance count only where no
+    /// other is covered, here and below.
     pub dram_read_bytes: Option<f64>,
     /// Median DRAM bytes written in a step.
     pub dram_write_bytes: Option<f64>,

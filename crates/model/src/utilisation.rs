@@ -101,7 +101,7 @@ pub struct StageUtilisation {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SampledUse {
-    /// DRAM bytes that one instance read; null, here and below: not sampled.
+    /// DRAM bytes that one instance read, the mean of all, cold ones included; null, here and below: not sampled.
     pub read_bytes: Option<f64>,
     /// These over the bytes of weights and KV cache that the model has to read.
     pub read_over_modelled: Option<f64>,

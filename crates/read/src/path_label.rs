@@ -49,6 +49,8 @@ pub const OUTSIDE_RANGES: &str = "(outside ranges)";
 pub const UNATTRIBUTED_WORK: &str = "(unattributed)";
 /// Work of a range that the file does not define.
 pub const UNDEFINED_RANGE: &str = "(undefined range)";
+/// In place of the range in which the node of a graph was captured: no record has the node.
+pub const UNKNOWN_CAPTURE: &str = "(range of the capture not known)";
 /// All work of a process, where it has no ranges.
 pub const WHOLE_PROCESS: &str = "(whole process)";
 /// A kernel whose name no record defines.

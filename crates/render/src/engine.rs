@@ -336,9 +336,16 @@ fn sums(cost: &RequestCost) -> String {
         0 => String::new(),
         steps => format!("; {} beyond the limit are left out", counted(steps, "step")),
     };
+    let unnumbered = match cost.unnumbered_gpu_ns {
+        0 => String::new(),
+        ns => format!(
+            ". Steps that belong to no request, such as those of the engine's warm-up, took another {}",
+            shown_time(ns as f64)
+        ),
+    };
     format!(
-        "The steps took {} of {}: {} belong to these requests, {} ({} %) to requests that had not \
-         ended, or of which no record is kept{approximate}{other}",
+        "The steps of requests took {} of {}: {} belong to these requests, {} ({} %) to requests that had not \
+         ended, or of which no record is kept{approximate}{other}{unnumbered}",
         shown_time(cost.steps_gpu_ns as f64),
         counted(cost.gpus, "GPU"),
         shown_time(cost.requests_gpu_ns as f64),
@@ -431,6 +438,7 @@ mod tests {
             steps_gpu_ns: 400_000_000,
             requests_gpu_ns: 300_000_000,
             approximate_gpu_ns: 4_000_000,
+            unnumbered_gpu_ns: 171_410_000,
             whole_requests: 39,
             output: TokenCost {
                 tokens: 1_000,
@@ -473,7 +481,8 @@ mod tests {
         for part in [
             "requests waited during 1.00 ms of it",
             "| 17 |",
-            "The steps took 400.00 ms of 2 GPUs: 300.00 ms belong to these requests, 100.00 ms (25.0 %)",
+            "The steps of requests took 400.00 ms of 2 GPUs: 300.00 ms belong to these requests, 100.00 ms (25.0 %)",
+            "Steps that belong to no request, such as those of the engine's warm-up, took another 171.41 ms.",
             "in 1.0 % of it the shares are approximate",
         ] {
             assert!(text.contains(part), "{part}\n{text}");

@@ -10,7 +10,7 @@ use stage2_summary::job::{Cause, Files, Job, LateRank, Pattern, StageRow, second
 
 use crate::html::job_html;
 use crate::page::Page;
-use crate::table::Table;
+use crate::table::{Table, paragraph};
 
 /// Ranks that are told in sentences.
 const TOLD: usize = 5;
@@ -177,13 +177,14 @@ fn stages(stages: &[StageRow]) -> String {
     Table::new(stages)
         .left("stage", |row| code(&row.stage))
         .right("steps", |row| (row.steps > 0).then(|| count(row.steps)))
-        .right("step ms", median)
+        .right("median step ms", median)
         .right("p99 ms", p99)
         .right("longest ms", most)
-        .right("GPU busy ms", |row| known(row, row.busy_ns))
-        .right("collectives ms", |row| known(row, row.collective_ns))
+        .right("median GPU busy ms", |row| known(row, row.busy_ns))
+        .right("median in collectives ms", |row| known(row, row.collective_ns))
         .left("kernels", classes)
         .markdown_with_rest_in("job.json")
+        + &noted(stages, "Medians and p99 are over the steps of all ranks, cold ones included.")
 }
 
 /// The rows with the most GPU work in a step.
@@ -213,8 +214,18 @@ fn by_rank(job: &Job) -> String {
         .right("median step ms", |row| ms3(row.values[0]))
         .right("worst ms", |row| ms3(row.values[1]))
         .id("of rank", |row| row.values[2].to_string())
-        .right("GPU work ms", |row| ms3(row.values[3]))
+        .right("median GPU work ms", |row| ms3(row.values[3]))
         .markdown_with_rest_in("job.json")
+        + &noted(
+            &rows,
+            "Each rank has a median step and a median GPU work (without collectives) in each minute. A row has the \
+             median of these, and the longest median step with its rank.",
+        )
+}
+
+/// What the numbers of a table are, if it has rows.
+fn noted<T>(rows: &[T], note: &str) -> String {
+    if rows.is_empty() { String::new() } else { paragraph(note) }
 }
 
 fn amounts(rows: &[(String, u64)], what: &str, show: fn(u64) -> String) -> String {

@@ -8,7 +8,7 @@ use std::io::Write;
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, counted, ms3, ms6, percent1, shown_time};
 use stage2_contract::text::{KernelName, code, csv_field, listed, plain};
-use stage2_model::kernels::{Kernel, Loss, model_stages, stage_kernels, steps};
+use stage2_model::kernels::{Kernel, Loss, model_stages, stage_kernels, steps, with_cold_calls};
 use stage2_model::{CounterRow, KernelRow, Launch, Origin, Report, SampledAmount, SampledKernel};
 
 use crate::facts::brief_screen;
@@ -60,6 +60,7 @@ pub(super) fn kernels_md(report: &Report, top: usize) -> String {
         " A row is a kernel in a stage: all its launches, without those of cold first calls where there are \
          others. `share` is its part of the sum of the stage's kernel durations.",
     );
+    out.extend(with_cold_calls(report).map(|said| format!(" {}", plain(&said))));
     out.push_str(match is_profiled {
         true => {
             " `bound` follows from ncu's counters of the longest launch configuration that has some; with \

@@ -411,7 +411,7 @@ mod tests {
     use crate::kernels::kernels_md;
     use crate::testing::{answer, rich};
     use crate::{operators, report, summary};
-    use stage2_model::{DeviceRow, Figure, KernelRow, Operators, StepTimes, Times};
+    use stage2_model::{DeviceRow, Figure, KernelRow, Operators, StepTimes, Times, WarmRow};
     use stage2_report::conclusions::Shown;
 
     #[test]
@@ -438,6 +438,48 @@ mod tests {
             let above = format!("{title}\n\n> **{SIMULATED}**\n\n");
             assert!(page.starts_with(&format!("{above}{lines}")), "{page}");
         }
+    }
+
+    #[test]
+    fn every_page_says_which_stages_include_their_cold_call() {
+        let mut report = rich();
+        report.stages.truncate(2);
+        report.answer.stages.truncate(2);
+        report.kernels.retain(|row| report.stages.iter().any(|stage| stage.stage == row.stage));
+        let counters = &mut report.kernels[0].counters;
+        *counters = Some(Box::default());
+        let warm = WarmRow { instances: 3, gpu_window_ns: 9, gpu_busy_ns: 3, ..WarmRow::default() };
+        for stage in &mut report.stages {
+            stage.kernels = Some(100);
+            stage.host_warm_instances = Some(3);
+            (stage.gpu_window_ns, stage.gpu_busy_percent) = (Some(12), Some(40.0));
+            stage.warm = Some(warm);
+        }
+        let pages = |report: &Report| {
+            let (of_report, of_summary) =
+                (report::page(report), summary::page(report, &Shown::default()));
+            let operators = operators::page(report, &Operators::default(), 5);
+            [
+                kernels_md(report, 5),
+                of_report.markdown(),
+                of_summary.markdown(),
+                crate::html::report_html(report, &of_summary, &of_report, &operators),
+            ]
+        };
+        let told = "The numbers of stage0 include the first, cold call";
+        for page in pages(&report) {
+            assert!(!page.contains("cannot be separated"), "{page}");
+        }
+        // Calls of several threads overlap.
+        report.stages[0].warm = None;
+        for (page, tables) in pages(&report).iter().zip([1, 3, 1, 1]) {
+            assert!(page.matches(told).count() >= tables, "{tables} {page}");
+        }
+        let [_, of_report, ..] = pages(&report);
+        assert!(of_report.contains("Tokens/s of stage0 is of all calls, because"), "{of_report}");
+        report.stages[1].warm = None;
+        let [_, of_report, ..] = pages(&report);
+        assert!(of_report.contains("Shares of the windows of all calls, because"), "{of_report}");
     }
 
     #[test]

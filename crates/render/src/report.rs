@@ -4,13 +4,15 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use stage2_contract::order::Order as _;
+use stage2_contract::stats::scaled;
 use stage2_contract::text::numbers::{count, counted, ms3, or_absent, percent1, shown_time, us3};
 use stage2_contract::text::{code, code_in_text, plain, shorten, shorten_kernel};
 use stage2_model::finding::Id;
 use stage2_model::{
-    DeviceRow, FileEnding, KernelRow, MemoryRow, PathKind, PathRow, ProcessCoverage, Report,
-    Severity, StageKernelRow, StageRow, Times,
+    CaptureRow, DeviceRow, FileEnding, KernelRow, MemoryRow, PathKind, PathRow, ProcessCoverage,
+    Report, Severity, StageKernelRow, StageRow, Times,
 };
+use stage2_read::path_label::UNKNOWN_CAPTURE;
 use stage2_report::in_part;
 use stage2_report::roofline::bound;
 
@@ -27,7 +29,7 @@ use crate::utilisation::utilisation;
 use crate::{advice, energy, engine, host, sampled, stages, steps};
 use stage2_model::kernels::{
     Loss, classes as class_sums, model_stages, stage_kernels as kernel_rows, stage_totals,
-    steps as steps_of,
+    steps as steps_of, with_cold_calls,
 };
 
 pub(super) fn page(report: &Report) -> Page {
@@ -220,6 +222,10 @@ fn all_instances(report: &Report) -> String {
          other range. Busy time is a union: overlapping work counts once. Idle time is the window \
          minus the busy time.",
     );
+    // A row has both.
+    if report.is_sampled() {
+        out.extend(in_part::stages(report).map(|note| paragraph(&note)));
+    }
     let uncertain = report.stages.iter().map(|row| row.gpu_busy_uncertain_ns);
     let uncertain = uncertain.fold(0, u64::saturating_add);
     if uncertain > 0 {
@@ -255,13 +261,22 @@ fn stages_by_device(report: &Report) -> String {
         return String::new();
     }
     let rows = report.stages.iter().flat_map(|stage| stage.devices.iter().map(move |d| (stage, d)));
+    // Kernels of a sample are scaled already.
+    let in_all = |stage: &StageRow, ns: u64| match stage.recorded_instances {
+        Some(recorded) if report.is_sampled() => scaled(ns, stage.instances?, recorded),
+        _ => Some(ns),
+    };
+    let note = match report.is_sampled() {
+        true => " They are scaled from the recorded ones.",
+        false => "",
+    };
     Table::first(ROWS, &rows.collect::<Vec<_>>())
         .left("stage", |(stage, _)| name(&stage.stage))
         .left("GPU", |(_, device)| plain(&device.device))
-        .right("gpu_busy_ms", |(_, device)| ms3(device.gpu_busy_ns))
+        .right("gpu_busy_ms", |(stage, device)| in_all(stage, device.gpu_busy_ns).map(ms3))
         .right("kernels", |(_, device)| device.kernels.to_string())
         .right("kernel_sum_ms (with cold calls)", |(_, device)| ms3(device.kernel_sum_ns))
-        .with_note("Times and kernels are of all calls, with the cold ones.")
+        .with_note(&format!("Times and kernels are of all calls, with the cold ones.{note}"))
 }
 
 fn paths(report: &Report) -> String {
@@ -329,10 +344,11 @@ fn stage_kernels(report: &Report) -> String {
     if report.stage_kernels.is_empty() {
         return none("no kernel was recorded", "");
     }
-    let mut out = String::from(
+    let mut out = format!(
         "A row is a kernel in all ranges, launch configurations and GPUs of the stage. Sums, shares, calls and \
          means leave out the first, cold call of each process where a stage has others (kernels.csv has the kernels that \
-         ran in no other); the percentiles and the maximum are of all calls.\n\n",
+         ran in no other); the percentiles and the maximum are of all calls.{}\n\n",
+        with_cold(report)
     );
     let kernels = kernel_rows(report);
     let of_steps = steps_of(report);
@@ -407,13 +423,25 @@ fn graphs(report: &Report) -> String {
         .with_note("Graphs recorded as a whole: their kernels have no separate records.")
 }
 
+/// Which stages are an exception, in a sentence behind others.
+fn with_cold(report: &Report) -> String {
+    with_cold_calls(report).map_or_else(String::new, |said| format!(" {}", plain(&said)))
+}
+
 fn captures(report: &Report) -> String {
+    let is_known = |row: &CaptureRow| row.capture_path != UNKNOWN_CAPTURE;
+    let note = match report.graph_captures.iter().all(is_known) {
+        true => String::new(),
+        false => format!(
+            "`{UNKNOWN_CAPTURE}`: the trace has the replay of these kernels, but not their capture."
+        ),
+    };
     Table::first(ROWS, &report.graph_captures)
         .left("range at replay", |row| code(&row.replay_path))
         .left("range at capture", |row| code(&row.capture_path))
         .right("kernels", |row| row.kernels.to_string())
         .right("kernel_sum_ms (with cold calls)", |row| ms3(row.kernel_sum_ns))
-        .or_nothing()
+        .with_note(&note)
 }
 
 /// Rows of a table here.
@@ -446,7 +474,8 @@ fn classes(report: &Report) -> String {
         .with_note(&format!(
             "Classes follow from the names of the kernels; selection is top-k, sort, argmax and \
              multinomial, of samplers and of the routers of experts. Sums, shares and calls leave out the first, cold \
-             call of each process where a stage has others.{waiting}"
+             call of each process where a stage has others.{}{waiting}",
+            with_cold(report)
         ))
 }
 
@@ -478,9 +507,10 @@ fn roofline(report: &Report) -> String {
     let mut out = table.markdown_with_rest_in("kernels.csv");
     out.push_str(&paragraph(&format!(
         "Counters are ncu's, of one launch of each kernel and configuration. Sums leave out the first, cold call of \
-         each process where a stage has others. Rates are counts over the mean duration of the row, cold calls \
+         each process where a stage has others.{} Rates are counts over the mean duration of the row, cold calls \
          included (source: {}). How to read this explains, under counters, when they hold \
          for the whole row and when only for the profiled launch. Bound: {}",
+        with_cold_calls(report).map_or_else(String::new, |said| format!(" {said}")),
         report.source,
         bound::rule()
     )));
@@ -666,7 +696,7 @@ fn busy(devices: &[DeviceRow]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stage2_model::CounterRow;
+    use stage2_model::{CounterRow, META_SAMPLE, StageDeviceRow};
 
     #[test]
     fn counts_of_zero_are_in_one_line() {
@@ -689,6 +719,35 @@ mod tests {
         };
         assert!(with(30).contains("10 more rows are in kernels.csv."), "{}", with(30));
         assert!(!with(20).contains("more rows"), "all of them are shown");
+    }
+
+    #[test]
+    fn a_row_of_a_stage_on_a_gpu_is_of_all_calls() {
+        let device = StageDeviceRow {
+            gpu_busy_ns: 229_855_000,
+            kernels: 1_319_088,
+            ..StageDeviceRow::default()
+        };
+        let stage = StageRow {
+            stage: "decode".into(),
+            instances: Some(1_653),
+            recorded_instances: Some(103),
+            devices: vec![device],
+            ..StageRow::default()
+        };
+        let mut report = Report {
+            devices: vec![DeviceRow::default(); 2],
+            stages: vec![stage],
+            ..Report::default()
+        };
+        // Ranges chose what was recorded: nothing is scaled.
+        assert!(stages_by_device(&report).contains("| 229.855 |"));
+        let meta = [(META_SAMPLE.to_owned(), "1/16".to_owned())].into();
+        report.coverage.processes = vec![ProcessCoverage { meta, ..ProcessCoverage::default() }];
+        let table = stages_by_device(&report);
+        // As the kernels: 229.855 x 1,653 / 103.
+        assert!(table.contains("| 3,688.838 | 1,319,088 |"), "{table}");
+        assert!(table.contains("scaled from the recorded ones"), "{table}");
     }
 
     #[test]

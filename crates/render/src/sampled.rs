@@ -2,13 +2,16 @@
 //! computed, which GPUs were sampled, and the kernels that read most.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 use super::table::{ROWS, Table, name, paragraph};
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, ms3, percent1};
 use stage2_contract::text::{code, plain};
+use stage2_model::kernels::stages_in_words;
 use stage2_model::{
     FULL_COVERAGE_PERCENT, KernelRow, Report, SampledAmount, SampledCounters, SampledStage,
+    StepUnit,
 };
 
 /// Heading of the section.
@@ -19,8 +22,14 @@ const KERNELS: usize = 20;
 /// The section; nothing where no process says anything of sampled counters.
 pub(super) fn sampled_md(report: &Report) -> String {
     let Some(sampled) = &report.sampled else { return String::new() };
-    [own_run(sampled), stages(sampled), use_of_peak(report), kernels(report), devices(sampled)]
-        .concat()
+    [
+        own_run(sampled),
+        stages(report, sampled),
+        use_of_peak(report),
+        kernels(report),
+        devices(sampled),
+    ]
+    .concat()
 }
 
 fn own_run(sampled: &SampledCounters) -> String {
@@ -46,8 +55,21 @@ fn percent(value: Option<f64>) -> Option<String> {
     value.map(percent1)
 }
 
-fn stages(sampled: &SampledCounters) -> String {
+fn stages(report: &Report, sampled: &SampledCounters) -> String {
     let rows = &sampled.stages;
+    // What the last columns are of: it is a call where the stage has no steps within it.
+    let noun = |row: &SampledStage| match row.steps.as_ref()?.path == row.stage {
+        true => Some(report.noun_of(&row.stage)),
+        false => Some(StepUnit::RangeWithin.noun()),
+    };
+    let nouns: BTreeSet<&str> = rows.iter().filter_map(noun).collect();
+    let unit = nouns.iter().rev().copied().collect::<Vec<_>>().join(" or ");
+    let without_steps = rows.iter().filter(|row| nouns.len() > 1 && noun(row) == Some("call"));
+    let without_steps: BTreeSet<String> = without_steps.map(|row| name(&row.stage)).collect();
+    let of_calls = match without_steps.into_iter().collect::<Vec<_>>().as_slice() {
+        [] => String::new(),
+        stages => format!(" Those of {} are of a call.", stages_in_words(stages)),
+    };
     let rate = |pick: fn(&SampledStage) -> Option<f64>| move |row: &SampledStage| giga(pick(row));
     let share =
         |pick: fn(&SampledStage) -> Option<f64>| move |row: &SampledStage| percent(pick(row));
@@ -76,14 +98,17 @@ fn stages(sampled: &SampledCounters) -> String {
         .right("PCIe out (GB/s)", rate(|row| row.rates.pcie_write_bytes_per_s))
         .right("NVLink in (GB/s)", rate(|row| row.rates.nvlink_received_bytes_per_s))
         .right("NVLink out (GB/s)", rate(|row| row.rates.nvlink_sent_bytes_per_s))
-        .right("read in a step (GB)", |row| giga(row.steps.as_ref()?.dram_read_bytes))
-        .right("written in a step (GB)", |row| giga(row.steps.as_ref()?.dram_write_bytes));
+        .right(&format!("read in a {unit} (GB)"), |row| giga(row.steps.as_ref()?.dram_read_bytes))
+        .right(&format!("written in a {unit} (GB)"), |row| {
+            giga(row.steps.as_ref()?.dram_write_bytes)
+        });
     let notes = format!(
         "The window of an instance on the GPU is from the start of its first work to the end of its \
          last. Samples at its edges count by the share of their time within; samples that hold work of \
          another stage as well, or work outside of ranges, count for no stage. Rates are over the covered \
          time. Numbers with a coverage below {FULL_COVERAGE_PERCENT} % are marked as partial: they are of \
-         a part of the stage. Bytes of a step are the median over the steps that are covered.",
+         a part of the stage. Windows, rates and shares are of all calls, also of the first, cold one. Bytes of a \
+         {unit} are the median over those that are covered, without the cold ones if there are others.{of_calls}",
     );
     table.with_note(&notes) + &assumption
 }
@@ -103,7 +128,7 @@ fn use_of_peak(report: &Report) -> String {
         .right("MFU of the model, GPU busy (%)", |(stage, _)| share(stage.mfu_busy.value()))
         .right("tensor pipe as sampled (%)", |(_, sampled)| share(sampled.tensor_active))
         .with_note(
-            "Bytes are of one instance. MBU as sampled counts what DRAM moved, read and written, over the \
+            "Bytes that it did read are the mean of all calls, also of the first, cold one. MBU as sampled counts what DRAM moved, read and written, over the \
              GPU windows; MBU of the model counts weights and KV cache only.",
         )
 }
@@ -189,4 +214,34 @@ fn devices(sampled: &SampledCounters) -> String {
         .left("no numbers, because", |row| row.omitted.as_ref().map(|why| plain(why)))
         .left("note", |row| row.note.as_ref().map(|note| plain(note)))
         .markdown()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stage2_model::SampledSteps;
+
+    #[test]
+    fn bytes_are_those_of_a_step_or_of_a_call() {
+        let row = |stage: &str, path: &str| SampledStage {
+            stage: stage.into(),
+            steps: Some(SampledSteps {
+                path: path.into(),
+                dram_read_bytes: Some(2e9),
+                ..SampledSteps::default()
+            }),
+            ..SampledStage::default()
+        };
+        let page = |stages: Vec<SampledStage>| {
+            super::stages(
+                &Report::default(),
+                &SampledCounters { stages, ..SampledCounters::default() },
+            )
+        };
+        let mixed = page(vec![row("decode", "decode/step"), row("graph", "graph")]);
+        assert!(mixed.contains("Read in a step or call (GB)"), "{mixed}");
+        assert!(mixed.contains("Those of `graph` are of a call."), "{mixed}");
+        let calls = page(vec![row("graph", "graph")]);
+        assert!(calls.contains("Read in a call (GB)") && !calls.contains("Those of"), "{calls}");
+    }
 }

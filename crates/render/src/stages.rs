@@ -1,15 +1,17 @@
 //! Stages over their warm instances -> tables of their times, of where their windows go, and of the
 //! floor: one place for report.md and the summary.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::page::idle_percent;
 use super::table::{Table, capitalised, name, none, paragraph};
-use stage2_contract::text::listed;
 use stage2_contract::text::numbers::{
     count, counted, ms3, percent1, ratio3, shown_rate, shown_time,
 };
-use stage2_model::kernels::{model_stages, outermost_ranges};
+use stage2_contract::text::{listed, plain};
+use stage2_model::kernels::{
+    model_stages, outermost_ranges, stages_in_words, stages_with_cold_calls, with_cold_calls,
+};
 use stage2_model::{
     Figure, InferredSteps, LAUNCH_GAP_US, PathKind, Report, Role, StageAnswer, StageRow, StepTimes,
     StepUnit, TAIL_VALUES, TokensCounted, WindowKind,
@@ -144,9 +146,23 @@ pub(super) fn times(report: &Report, most: usize, file: &str, brief: bool) -> St
         false => "",
     };
     let all = if brief { "" } else { " All calls: see Whole run, with warm-up." };
+    // The rate of an engine's steps is over those that are timed.
+    let of_calls = |row: &&Timing<'_>| row.step.as_deref() != Some(OF_ENGINE);
+    let with_rate = rows.iter().filter(of_calls).filter(|row| row.tokens_per_s.is_some());
+    let with_rate: HashSet<&str> = with_rate.map(|row| row.stage).collect();
+    let rates = stages_with_cold_calls(report).map(|stage| stage.stage.as_str());
+    let rates: Vec<&str> = rates.filter(|stage| with_rate.contains(stage)).collect();
+    let rates = match (rates.as_slice(), report.is_sampled()) {
+        ([], _) => String::new(),
+        (of, true) => format!(" Tokens/s of {} is of the recorded calls.", stages_in_words(of)),
+        (of, false) => format!(
+            " Tokens/s of {} is of all calls, because the first, cold one cannot be separated from the others.",
+            stages_in_words(of)
+        ),
+    };
     let mut out = table.markdown_with_rest_in(file);
     out.push_str(&paragraph(&format!(
-        "{step}Host times{calls}, without the first, cold call of each process unless it is the only one.{p99}{all}",
+        "{step}Host times{calls}, without the first, cold call of each process unless it is the only one.{rates}{p99}{all}",
     )));
     let answers = || report.answer.stages.iter();
     let steps = || answers().filter_map(|answer| answer.step.as_ref());
@@ -365,17 +381,25 @@ pub(super) fn windows(report: &Report, most: usize, file: &str, brief: bool) -> 
     }
     let cold = with_work.iter().filter(|stage| stage.host_warm_instances == Some(0));
     let cold: Vec<&str> = cold.map(|stage| stage.stage.as_str()).collect();
+    let unlike = stages_with_cold_calls(report).count();
     let of = match cold.len() {
+        _ if report.is_sampled() => "the recorded calls".to_owned(),
+        _ if unlike == with_work.len() => {
+            "all calls, because the first, cold one cannot be separated from the others".to_owned()
+        }
         0 => "warm calls".to_owned(),
         all if all == with_work.len() => "all calls, because none is warm".to_owned(),
         _ => format!("warm calls; of {}, which have none, all", listed(&cold, APART_NAMED)),
     };
+    let except = with_cold_calls(report)
+        .filter(|_| unlike < with_work.len() && !report.is_sampled())
+        .map_or_else(String::new, |said| format!(" {}", plain(&said)));
     let until = match report.engine {
         Some(_) => "its end (of an engine's step: to the start of the next one)",
         None => "its end",
     };
     format!(
-        "{}Shares of the windows of {of}. A window is from the start of a call on the host to {until} or to the end of \
+        "{}Shares of the windows of {of}.{except} A window is from the start of a call on the host to {until} or to the end of \
          its last GPU work.{notes}\n\n{without_work}",
         table.markdown_with_rest_in(file),
     )

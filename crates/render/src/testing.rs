@@ -151,7 +151,7 @@ fn stage(name: &str, first: Option<FirstStep>) -> StageAnswer {
                 bottleneck_part(BottleneckKind::Copies, 2_604),
             ],
             kernels_over_floor: Some(1.066),
-            ranks: Vec::new(),
+            ..Bottleneck::default()
         }),
         floor: Floor {
             memory_ns: Figure::of(420_000.0),

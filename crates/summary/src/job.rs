@@ -253,7 +253,8 @@ pub struct Heat {
 pub struct HeatRow {
     /// The first of them.
     pub first_rank: u64,
-    /// By stage: median and worst step, the rank of the worst, and median GPU work without collectives, ns.
+    /// By stage: of the median steps of each rank in each minute the median and the longest, the rank of the latter, and
+    /// the median of the median GPU work without collectives, ns.
     pub stages: Vec<(String, [u64; 4])>,
 }
 

@@ -268,7 +268,7 @@ impl Settled {
         self.incomplete = self.incomplete.saturating_add(u64::from(!whole));
         let error_ns = arrival.error_ns();
         self.error_ns = self.error_ns.max(error_ns);
-        let late_ns = durations.median().saturating_sub(last.ns);
+        let late_ns = durations.usual().saturating_sub(last.ns);
         self.lateness.add(late_ns);
         if late_ns <= error_ns {
             self.within_error = self.within_error.saturating_add(1);

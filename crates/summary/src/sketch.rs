@@ -92,9 +92,14 @@ impl Sketch {
         self.histogram.percentile(percent).unwrap_or(self.min).clamp(self.min, self.max)
     }
 
-    /// The middle value; of two the larger one, 0 of none.
+    /// The middle value; of two the smaller one, as by the nearest rank everywhere; 0 of none.
     pub fn median(&self) -> u64 {
-        if self.count == 2 { self.max } else { self.percentile(50) }
+        if self.count == 2 { self.min } else { self.percentile(50) }
+    }
+
+    /// The value that the smallest one is compared with: the middle one, of two the larger one.
+    pub fn usual(&self) -> u64 {
+        if self.count == 2 { self.max } else { self.median() }
     }
 
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
@@ -177,7 +182,8 @@ mod tests {
     #[test]
     fn two_values_are_exact() {
         let two = of(&[1_000_123, 5_000_777]);
-        assert_eq!((two.min(), two.median(), two.max()), (1_000_123, 5_000_777, 5_000_777));
+        assert_eq!((two.min(), two.median(), two.max()), (1_000_123, 1_000_123, 5_000_777));
+        assert_eq!(two.usual(), 5_000_777);
         assert_eq!(of(&[9; 40]).percentile(99), 9);
     }
 

@@ -103,6 +103,8 @@ pub struct EngineSteps {
     pub numbered: Vec<NumberedStep>,
     /// Number of numbered steps beyond the limit for `numbered`.
     pub more_numbered: u64,
+    /// Total time of the steps without a number, ns: an engine warms up outside of its scheduler.
+    pub unnumbered_ns: u64,
     /// Begin of the first step and end of the last one, ns on the host's clock.
     pub extent: Option<(u64, u64)>,
     /// Time of the first step, ns: to the begin of the next one, or to its own end if a pause follows.
@@ -228,13 +230,15 @@ impl StepFollower {
         }
         let Range { id: range, thread, start, end: range_end, number, .. } = step;
         self.ended = Some(EndedStep { range, thread, start, until, range_end, work, number });
+        let ns = until.saturating_sub(step.start);
         if let Some(number) = step.number {
             if self.found.numbered.len() < self.share.of(MOST_NUMBERED) {
-                let ns = until.saturating_sub(step.start);
                 self.found.numbered.push(NumberedStep::new(number, step.start, ns, &work));
             } else {
                 self.found.more_numbered += 1;
             }
+        } else {
+            self.found.unnumbered_ns = self.found.unnumbered_ns.saturating_add(ns);
         }
         if let Some((start, _)) = next.filter(|_| goes_on.is_none()) {
             self.found.pauses += 1;

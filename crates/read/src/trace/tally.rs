@@ -23,7 +23,7 @@ use super::outliers::Found;
 use super::paths::{OUTSIDE, PathIndex, PathNode, Paths, UNATTRIBUTED, UNDEFINED};
 use super::ranges::{Place, Ranges};
 use super::requests::RequestRecords;
-use super::stats::{GroupKey, Share, Span, Stats, Work};
+use super::stats::{GroupKey, Sampled, ScaledCalls, ScaledSum, Share, Span, Stats, Work};
 use super::step_times::{StepTrack, Steps};
 use super::steps::{Follow, GRAPH, Launch, Repeats, Sequences};
 use super::work_unions::{self, Part, WorkUnions};
@@ -322,10 +322,9 @@ impl Tally {
         if span.valid() {
             self.unions.add(group.place, group.part, span, cold);
         }
-        if node != 0
-            && is_kernel
-            && let Some(&(captured_in, module)) = self.graph_nodes.get(&node)
-        {
+        if node != 0 && is_kernel {
+            let known = self.graph_nodes.get(&node).copied();
+            let (captured_in, module) = known.unwrap_or((UNATTRIBUTED, None));
             let ns = if span.valid() { span.ns() } else { 0 };
             self.captured.entry((path, captured_in)).or_default().add(ns);
             if let Some(module) = module
@@ -420,13 +419,23 @@ impl Tally {
         // Behind a window the process goes on, and closes them.
         let goes_on = self.capture.meta.get(window::ENDED).is_some_and(|why| why != window::EXIT);
         let sampled = |path| path_times.get(&path).map(|times| times.sampled).unwrap_or_default();
+        // The calls of a stage are the scaled sum of the recorded ones, and not one of rounded numbers.
+        let top = |path| paths.node(path).top;
+        let mut scaled: HashMap<(PathIndex, bool, Sampled), ScaledCalls> = HashMap::new();
         for (key, stats) in &mut groups {
-            stats.scale(sampled(key.path));
+            let (sampled, is_kernel) = (sampled(key.path), matches!(key.work, Work::Kernel(_)));
+            let so_far = scaled.entry((top(key.path), is_kernel, sampled)).or_default();
+            stats.scale(sampled, so_far);
         }
-        for (&(path, _), captured) in &mut self.captured {
+        let mut captured: BTreeMap<_, _> = self.captured.into_iter().collect();
+        let mut scaled: HashMap<(PathIndex, Sampled), ScaledSum> = HashMap::new();
+        for (&(path, _), captured) in &mut captured {
             let sampled = sampled(path);
-            captured.kernels = sampled.scale(captured.kernels);
-            captured.total_ns = sampled.scale(captured.total_ns);
+            let so_far = scaled.entry((top(path), sampled)).or_default();
+            if sampled.is_part() {
+                captured.kernels = so_far.scale(captured.kernels, sampled);
+                captured.total_ns = sampled.scale(captured.total_ns);
+            }
         }
         let mut modules: Vec<ModuleWork> = Vec::with_capacity(self.modules.len());
         for ((group, module), [mut captured, cold]) in self.modules {
@@ -454,7 +463,7 @@ impl Tally {
             engine: EngineSteps { engines, unsound_names: unsound_steps, ..self.engine.finish() },
             groups,
             host: host.map(Box::new),
-            captured: self.captured.into_iter().collect(),
+            captured,
             modules,
             faults,
             open_at_end: if ends_in_order && !goes_on { open_at_end } else { 0 },

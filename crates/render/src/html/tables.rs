@@ -9,8 +9,8 @@ use stage2_contract::text::numbers::{
 };
 use stage2_contract::text::{shorten, shorten_kernel};
 use stage2_model::kernels::{
-    ClassFloor, ClassSum, Kernel, Loss, class_floors, classes, model_stages, stage_totals, steps,
-    top_kernels,
+    ClassFloor, ClassSum, Kernel, Loss, class_floors, classes, model_stages, stage_totals,
+    stages_with_cold_calls, steps, top_kernels, with_cold_calls,
 };
 use stage2_model::{
     Bottleneck, BottleneckKind, KernelRow, LateCause, LateDelays, LateRow, LateSteps, RankStageRow,
@@ -236,10 +236,11 @@ pub(super) fn table(report: &Report, kernels: &Kernels<'_>, stages: &[&str]) -> 
     format!(
         "<p class=\"note\">One row for each kernel of a stage, over all GPUs and the whole run; shares are of \
          the stage's kernel time, and like all other numbers leave out the first, cold call of each process where \
-         there are others. {counters}Click a kernel's name to find it in the timeline of the median step \
+         there are others.{} {counters}Click a kernel's name to find it in the timeline of the median step \
          (names there have no #number). The tooltip and the clipboard have its full name.{more}</p>\n\
          <div class=\"table tall\"><table id=\"kernels\" class=\"sortable\"><thead><tr>{}</tr></thead>\n\
          <tbody>\n{}</tbody></table></div>\n",
+        with_cold_calls(report).map_or_else(String::new, |said| format!(" {}", text(&said))),
         head.collect::<String>(),
         losses.iter().take(ROWS).map(row).collect::<String>(),
     )
@@ -480,9 +481,13 @@ pub(super) fn by_class(report: &Report, stage: &str) -> String {
          <div class=\"table\"><table class=\"classes\"><thead><tr><th>Class</th><th></th>\
          <th class=\"n\">Share (%)</th><th class=\"n\">Total (ms)</th><th class=\"n\">Calls</th></tr>\
          </thead>\n<tbody>\n{}</tbody></table></div>\n\
-         <p class=\"note\">Shares of the sum of the kernel times of the stage, which like the totals and calls leave out the first, cold call of each process where there are others.</p>\n</details>\n",
+         <p class=\"note\">Shares of the sum of the kernel times of the stage, which like the totals and calls {}.</p>\n</details>\n",
         text(&most.join(", ")),
-        classes.iter().map(bar).collect::<String>()
+        classes.iter().map(bar).collect::<String>(),
+        match stages_with_cold_calls(report).any(|row| row.stage == stage) {
+            true => "are of all calls, also of the first, cold one",
+            false => "leave out the first, cold call of each process where there are others",
+        }
     )
 }
 

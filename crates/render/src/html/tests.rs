@@ -355,10 +355,9 @@ fn the_mean_step_is_a_bar_whose_parts_lead_to_what_explains_them() {
     report.answer.lines.insert(0, verdict);
     let parts = [BottleneckPart { kind: BottleneckKind::Kernels, ns: 10_000 }].to_vec();
     let mean = Bottleneck { of: "token".into(), ns: 10_000, parts, ..Bottleneck::default() };
-    report.answer.stages[0].bottleneck = Some(mean);
+    report.answer.stages[0].bottleneck = Some(Bottleneck { at_a_time: Some(2.0), ..mean });
     let page = parse(&written(&report));
     let header = page.one("header");
-    // Its steps take longer than the mean one, so that several run at a time.
     let bound = "decode is bound by its kernels: 10.0 of 10.0 us per token of all streams; 4.0x the \
                  token's floor";
     assert_eq!(page.of_class("verdict")[0].text(), bound);

@@ -30,7 +30,7 @@ use crate::table::{NAME_CHARS, Table, decimal, name, none, sentence, text};
 use crate::utilisation::mfu;
 use crate::{advice, engine, stages, steps};
 use stage2_model::kernels::{
-    Kernel, Loss, model_stages, stage_kernels, steps as steps_of, top_kernels,
+    Kernel, Loss, model_stages, stage_kernels, steps as steps_of, top_kernels, with_cold_calls,
 };
 
 /// Sentences of the head; Takeaways has more.
@@ -198,6 +198,7 @@ fn aggregates(report: &Report, shown: &Shown) -> String {
         }
         (true, only) => format!("No stage has a warm call: {only}."),
     });
+    out.extend(with_cold_calls(report).map(|said| format!(" {}", text(&said))));
     if rows.iter().any(|row| row.metric == GENERATION) {
         out.push_str(" A generation is a prefill and its decode steps.");
     }

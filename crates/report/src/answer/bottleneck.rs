@@ -2,12 +2,12 @@
 
 use std::cmp::Reverse;
 
-use crate::conclusions::sample_basis::{is_warm, sample_basis};
+use crate::conclusions::sample_basis::{is_in_part, is_warm, sample_basis};
 use crate::roofline::takeaways::StageMeasurements;
 use stage2_contract::order::Order as _;
 use stage2_model::{
     Bottleneck, BottleneckKind, BottleneckPart, Bound, Floor, NEAR_FLOOR, RankIdle, RankStageRow,
-    Report, StageRow, StepTimes, WindowKind, WindowSplit,
+    Report, StageRow, StepTimes, StepUnit, WindowKind, WindowSplit,
 };
 
 /// From this share of a time on, percent, "most of it" holds.
@@ -62,9 +62,28 @@ pub(super) fn bottleneck(report: &Report, row: &StageRow, known: &Known<'_>) -> 
     parts.order_by_key(|part| Reverse(part.ns));
     let ns = parts.iter().fold(0, |sum: u64, part| sum.saturating_add(part.ns));
     let ranks = if other_ns > 0.0 { Vec::new() } else { ranks(report, row, units) };
-    let bottleneck =
-        Bottleneck { of: of.to_owned(), ns, parts, kernels_over_floor: over_floor, ranks };
+    let bottleneck = Bottleneck {
+        of: of.to_owned(),
+        ns,
+        parts,
+        kernels_over_floor: over_floor,
+        at_a_time: at_a_time(report, row, known),
+        ranks,
+    };
     (ns > 0).then_some(bottleneck)
+}
+
+/// Calls that overlap: see [`Bottleneck::at_a_time`]. The windows of recorded calls alone do not tell how many others ran.
+fn at_a_time(report: &Report, row: &StageRow, known: &Known<'_>) -> Option<f64> {
+    let unit = known.step?.unit;
+    if !matches!(unit, StepUnit::Instance | StepUnit::RangeWithin) || is_in_part(report, row) {
+        return None;
+    }
+    let (host_ns, window_ns) = match row.warm {
+        Some(warm) => (row.host_warm_mean_ns? as f64 * warm.instances as f64, warm.gpu_window_ns),
+        None => (row.host_total_ns? as f64, row.gpu_window_ns?),
+    };
+    (window_ns > 0).then(|| host_ns / window_ns as f64)
 }
 
 /// The time of the kernels of a step divided by the floor of that step.
@@ -127,7 +146,7 @@ fn ranks(report: &Report, row: &StageRow, units: f64) -> Vec<RankIdle> {
 mod tests {
     use super::*;
     use crate::roofline::takeaways::{HostLead, KernelMeasurements};
-    use stage2_model::{Figure, StepUnit, WarmIdle, WarmRow, WindowPart};
+    use stage2_model::{Figure, WarmIdle, WarmRow, WindowPart};
     use stage2_read::kernel_class::KernelClass;
 
     const MS: u64 = 1_000_000;
@@ -175,6 +194,31 @@ mod tests {
     fn parts(found: &Bottleneck) -> Vec<(BottleneckKind, u64)> {
         assert_eq!(found.ns, found.parts.iter().map(|part| part.ns).sum::<u64>());
         found.parts.iter().map(|part| (part.kind, part.ns)).collect()
+    }
+
+    #[test]
+    fn calls_at_a_time_are_of_the_calls_that_the_mean_is_of() {
+        let (split, floor, step) = (window(&[(WindowKind::Compute, MS)]), no_floor(), steps(None));
+        let known = Known { window: &split, step: Some(&step), floor: &floor, measured: None };
+        let overlap =
+            |row: &StageRow| bottleneck(&Report::default(), row, &known).expect("known").at_a_time;
+        // The cold call lies beside warm ones, and lasts longer: 12 + 2 x 3 ms.
+        let mixed = StageRow {
+            instances: Some(3),
+            host_total_ns: Some(18 * MS),
+            host_warm_instances: Some(2),
+            host_warm_mean_ns: Some(3 * MS),
+            gpu_window_ns: Some(12 * MS),
+            ..StageRow::default()
+        };
+        assert_eq!(overlap(&mixed), Some(1.5));
+        let warm = WarmRow { instances: 2, gpu_window_ns: 4 * MS, ..WarmRow::default() };
+        assert_eq!(overlap(&StageRow { warm: Some(warm), ..mixed.clone() }), Some(1.5));
+        // Windows of a part of the calls do not tell how many others ran.
+        let source = stage2_model::Origin::Collector.label().to_owned();
+        let row = StageRow { recorded_instances: Some(2), ..mixed.clone() };
+        let report = Report { source, ..Report::default() };
+        assert_eq!(bottleneck(&report, &row, &known).expect("known").at_a_time, None);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::communication;
 use crate::conclusions::caveat::caveat;
-use crate::conclusions::sample_basis::{is_warm, sample_basis, usual_window_ns};
+use crate::conclusions::sample_basis::{is_in_part, is_warm, sample_basis, usual_window_ns};
 use crate::conclusions::warm_up::WarmUp;
 use crate::conclusions::{ByStage, by_stage, of_stage};
 use crate::host::advice::{self, MORE_REQUESTS};
@@ -99,6 +99,9 @@ fn idle(report: &Report, row: &StageRow, other: Option<HostOtherWork>) -> StageM
     StageMeasurements {
         noun: report.noun_of(&row.stage),
         warm_instances: is_warm(report, row).then_some(over.instances),
+        recorded_instances: (is_in_part(report, row) && over.window_ns.is_some())
+            .then_some(over.instances),
+        scaled: report.is_sampled(),
         // Absent where the row does not know it: another process may have used the GPU.
         idle_percent: of_row.map(|of_row| of_window().unwrap_or(of_row)),
         other_work_percent: parts

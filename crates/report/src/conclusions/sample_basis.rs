@@ -179,7 +179,8 @@ pub(crate) fn is_warm(report: &Report, row: &StageRow) -> bool {
     row.warm.is_some() && !is_in_part(report, row)
 }
 
-fn is_in_part(report: &Report, row: &StageRow) -> bool {
+/// Whether GPU work of only some instances was recorded.
+pub(crate) fn is_in_part(report: &Report, row: &StageRow) -> bool {
     report.is_sampled() || left_out(report, row).is_some()
 }
 

@@ -32,8 +32,8 @@ use stage2_model::{
     SCHEMA, SCHEMA_VERSION, StageRow, StepUnit,
 };
 use stage2_read::path_label::{
-    OUTSIDE_RANGES, UNATTRIBUTED_WORK, UNDEFINED_KERNEL, UNDEFINED_RANGE, WHOLE_PROCESS, element,
-    shown, visible_name,
+    OUTSIDE_RANGES, UNATTRIBUTED_WORK, UNDEFINED_KERNEL, UNDEFINED_RANGE, UNKNOWN_CAPTURE,
+    WHOLE_PROCESS, element, shown, visible_name,
 };
 use stage2_read::trace::paths::{OUTSIDE, PathIndex, UNATTRIBUTED, UNDEFINED};
 use stage2_read::trace::stats::{GroupKey, Stats, Work};
@@ -70,7 +70,7 @@ pub(crate) fn join_kept(
 
     let mut tables = Tables::new();
     let mut groups = Groups::new();
-    let mut captured: HashMap<(u32, u32), Captured> = HashMap::new();
+    let mut captured = Captures::new();
     let mut modules = layers::ModuleTotals::default();
     let mut stages = stages::StageTotals::default();
     let mut paths = paths::PathTotals::default();
@@ -97,7 +97,8 @@ pub(crate) fn join_kept(
             model_windows = Some(model_windows.map_or(windows, |sum| sum.plus(windows)));
         }
         for (&(replay, place), kernels) in &process.captured {
-            let sum = captured.entry((mapping.path(replay), mapping.path(place))).or_default();
+            let place = (place != UNATTRIBUTED).then(|| mapping.path(place));
+            let sum = captured.entry((mapping.path(replay), place)).or_default();
             sum.kernels = sum.kernels.saturating_add(kernels.kernels);
             sum.total_ns = sum.total_ns.saturating_add(kernels.total_ns);
         }
@@ -190,10 +191,17 @@ pub(crate) fn join_kept(
     (report, whole_calls)
 }
 
-fn capture_rows(captured: &HashMap<(u32, u32), Captured>, labels: &Labels<'_>) -> Vec<CaptureRow> {
-    let row = |(&(replay, place), captured): (&(u32, u32), &Captured)| CaptureRow {
+/// Kernels of graph replays by their path, and the path of their capture; nothing: that is not known.
+type Captures = HashMap<(u32, Option<u32>), Captured>;
+
+/// They add up to the kernels of all graph replays. No rows where no capture is known.
+fn capture_rows(captured: &Captures, labels: &Labels<'_>) -> Vec<CaptureRow> {
+    if captured.keys().all(|(_, place)| place.is_none()) {
+        return Vec::new();
+    }
+    let row = |(&(replay, place), captured): (&(u32, Option<u32>), &Captured)| CaptureRow {
         replay_path: labels.path(replay).to_owned(),
-        capture_path: labels.path(place).to_owned(),
+        capture_path: place.map_or(UNKNOWN_CAPTURE, |place| labels.path(place)).to_owned(),
         kernels: captured.kernels,
         kernel_sum_ns: captured.total_ns,
     };

@@ -86,6 +86,10 @@ pub(super) fn of_run(processes: &[ProcessCapture]) -> Option<EngineRequests> {
     // A program may make one engine after the other on the same GPUs.
     let with_steps = processes.iter().filter(|process| !process.engine.numbered.is_empty());
     let mut cost = RequestCost { gpus: with_steps.map(gpus_of).sum(), ..RequestCost::default() };
+    for process in processes {
+        let gpu_ns = process.engine.unnumbered_ns.saturating_mul(gpus_of(process));
+        add(&mut cost.unnumbered_gpu_ns, gpu_ns);
+    }
     let mut extents: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     let mut gpu_times = Series::default();
     let mut rows: Vec<(usize, &Request, Option<u64>)> = Vec::new();

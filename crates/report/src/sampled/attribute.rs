@@ -181,7 +181,7 @@ pub(super) fn steps(
     let each: Vec<SampledStep> = sums.iter().zip(windows).map(one).collect();
     let is_covered = |step: &SampledStep| step.coverage_percent >= FULL_COVERAGE_PERCENT;
     let covered: Vec<&SampledStep> = each.iter().filter(|step| is_covered(step)).collect();
-    // As of the step times of the stage: the median is one of warm steps where there are any that are covered.
+    // As of the step times of the stage: medians are of warm steps where there are any that are covered.
     let cold = cold_steps(report, stage);
     let is_warm = |step: &SampledStep| is_covered(step) && step.number >= cold;
     let median_at = median_step(&each, is_warm).or_else(|| median_step(&each, is_covered));
@@ -191,7 +191,9 @@ pub(super) fn steps(
     });
     let bytes = |rate: fn(&SampledStep) -> Option<f64>| {
         let of_step = |step: &&SampledStep| Some(rate(step)? * step.gpu_window_ns as f64 / 1e9);
-        median(covered.iter().filter_map(of_step).collect())
+        let warm: Vec<f64> =
+            covered.iter().filter(|step| is_warm(step)).filter_map(of_step).collect();
+        median(warm).or_else(|| median(covered.iter().filter_map(of_step).collect()))
     };
     let every = each.len().div_ceil(STEPS).max(1);
     Some(SampledSteps {

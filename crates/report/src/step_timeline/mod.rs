@@ -193,8 +193,8 @@ struct StepEvents {
     names: IndexSet<String>,
     ranges: BTreeMap<u64, OpenedRange>,
     work: Vec<Candidate>,
-    /// Latest work of earlier ranges: of the previous step, say, which the GPU has not finished.
-    others: VecDeque<Span>,
+    /// Latest work of earlier ranges, with its GPU: of the previous step, say, which the GPU has not finished.
+    others: VecDeque<(u32, Span)>,
     /// Work of the step cannot be of this range or a younger one.
     younger: u64,
     dropped: u64,
@@ -268,7 +268,7 @@ impl StepEvents {
         if !is_between && (work.range < self.step.range || work.range >= self.younger) {
             if step.is_none_or(|step| span.start_ns < step.end_ns && span.end_ns > step.start_ns) {
                 self.others.truncate(OTHERS - 1);
-                self.others.push_front(span);
+                self.others.push_front((work.queue.device, span));
             }
             return;
         }
@@ -307,7 +307,8 @@ impl StepEvents {
         }
         self.ranges.retain(|id, _| depths.contains_key(id));
         let is_here = |range| range == RANGE_OUTSIDE || depths.contains_key(&range);
-        self.others.extend(self.work.iter().filter(|work| !is_here(work.range)).map(|w| w.span));
+        let of_others = self.work.iter().filter(|work| !is_here(work.range));
+        self.others.extend(of_others.map(|work| (work.device, work.span)));
         self.work.retain(|work| is_here(work.range));
         let since = |at: i64| u64::try_from(at.saturating_sub(step.start_ns)).unwrap_or(0);
         let length = |span: Span| u64::try_from(span.ns()).unwrap_or(0);
@@ -393,10 +394,13 @@ impl StepEvents {
         gaps
     }
 
-    /// The gaps, in pieces: those in which the GPU works for other steps are marked.
+    /// The gaps, in pieces: those in which a GPU of the step works for other steps are marked. Another GPU, which another
+    /// thread uses, does not keep it from working.
     fn without_other_work(&self, gaps: Vec<TimelineGap>, begin_ns: i64) -> Vec<TimelineGap> {
         let since = |at: i64| u64::try_from(at.saturating_sub(begin_ns)).unwrap_or(0);
-        let spans = self.others.iter().filter(|span| span.end_ns > begin_ns);
+        let own: BTreeSet<u32> = self.work.iter().map(|work| work.device).collect();
+        let spans = self.others.iter().filter(|(device, _)| own.contains(device));
+        let spans = spans.map(|(_, span)| span).filter(|span| span.end_ns > begin_ns);
         let mut others: Vec<(u64, u64)> =
             spans.map(|span| (since(span.start_ns), since(span.end_ns))).collect();
         others.sort_unstable();
@@ -567,6 +571,14 @@ mod tests {
             self
         }
 
+        /// Moves the last range to another thread.
+        fn thread(&mut self, id: u32) -> &mut Self {
+            if let Some(Record::RangeOpen(open)) = self.0.last_mut() {
+                open.thread = id;
+            }
+            self
+        }
+
         fn close(&mut self, range: u64, end: u64) -> &mut Self {
             self.0.push(Record::RangeClose { range, end: MonoNs(end) });
             self
@@ -683,6 +695,25 @@ mod tests {
         );
         assert_eq!(found.host_at_gaps.expect("all of it fits").all_ns, 40_000);
         assert_eq!(found.ahead_ns(), None);
+    }
+
+    #[test]
+    fn work_of_another_thread_is_marked_where_it_is_on_the_same_gpu() {
+        let mut trace = Trace::new();
+        trace.0.push(Record::Queue(Queue { id: 3, device: 1, context: 2, stream: 7 }));
+        // Another thread is in a step of its own all the time, and begins the next one meanwhile.
+        trace.open(1, 1, 0, 50).thread(2).open(2, 1, 0, 100_000).kernel(2, 1, 120_000, 130_000);
+        trace.kernel(1, 2, 140_000, 150_000).kernel(1, 3, 160_000, 170_000).close(1, 210_000);
+        trace.open(3, 1, 0, 220_000).thread(2).kernel(3, 2, 230_000, 240_000);
+        trace.kernel(3, 3, 250_000, 260_000).kernel(2, 1, 280_000, 300_000).close(2, 300_000);
+        trace.close(3, 400_000);
+        let found = trace.timeline(2).0.expect("a timeline");
+        let others = found.gaps.iter().filter(|gap| gap.other_work);
+        let others: Vec<_> = others.map(|gap| (gap.start_ns, gap.length_ns)).collect();
+        assert_eq!(others, [(40_000, 10_000), (130_000, 10_000)]);
+        let sums = &found.sums;
+        let idle_ns = sums.other_idle_ns + sums.launch_gaps_ns;
+        assert_eq!((sums.other_work_ns, idle_ns), (20_000, 200_000 - 30_000 - 20_000));
     }
 
     #[test]

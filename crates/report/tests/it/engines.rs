@@ -1,12 +1,15 @@
 //! Captures of real engines -> steps by kind and batch, modules by path, and a floor without configuration.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use stage2_contract::text::redact::Redactor;
-use stage2_contract::trace::{self, Field, FieldValue, MonoNs, Process, RangeOpen, Record, Writer};
+use stage2_contract::trace::{
+    self, Field, FieldValue, GpuWork, MonoNs, Process, RangeOpen, Record, Writer,
+};
 use stage2_model::{EngineSteps, Report};
+use stage2_read::trace::file::Trace;
 use stage2_report::llm::command_model::CommandModel;
 use stage2_report::{Settings, Sources, analyse};
 
@@ -221,6 +224,52 @@ fn steps_of_vllm(report: &Report) -> u64 {
     steps(report, "decode").steps
 }
 
+/// The report of a capture that knows the range of the capture of the nodes of which `knows` is true.
+fn report_with_captures(capture: &str, knows: fn(u64) -> bool) -> Report {
+    let run = run_of(capture);
+    let folder = run.path().join("collector");
+    let files: Vec<PathBuf> =
+        folder.read_dir().expect("files").map(|f| f.expect("one").path()).collect();
+    for path in files {
+        let mut seen = BTreeSet::new();
+        let to = fs::File::create(path.with_extension("")).expect("a file");
+        let mut writer = Writer::new(to).expect("a header");
+        for record in Trace::open(&path).expect("a trace") {
+            let record = record.expect("a record");
+            if let Record::Work(GpuWork { graph_node: node, .. }) = record
+                && node != 0
+                && knows(node)
+                && seen.insert(node)
+            {
+                writer.write(&Record::GraphNode { node, path: trace::NONE, range: 0 });
+            }
+            writer.write(&record);
+        }
+        writer.flush().expect("a disk");
+        fs::remove_file(path).expect("removed");
+    }
+    report_of(&run, "{}")
+}
+
+#[test]
+fn replays_by_the_range_of_their_capture_are_all_kernels_of_graphs() {
+    let report = report_with_captures("vllm-0.26.0/steps", |node| node.is_multiple_of(2));
+    let mut left: BTreeMap<&String, [u64; 2]> = BTreeMap::new();
+    for row in &report.kernels {
+        left.entry(&row.path).or_default()[0] += row.times.graph_calls;
+    }
+    for row in &report.graph_captures {
+        left.entry(&row.replay_path).or_default()[1] += row.kernels;
+    }
+    assert_eq!(left[&"decode".to_owned()], [146_101, 146_101]);
+    assert!(left.values().all(|[of_graphs, captured]| of_graphs == captured), "{left:?}");
+    let places: BTreeSet<&str> =
+        report.graph_captures.iter().map(|row| row.capture_path.as_str()).collect();
+    assert_eq!(places, ["(outside ranges)", "(range of the capture not known)"].into());
+    // Where no capture is known, there is nothing to tell.
+    assert_eq!(report_with_captures("vllm-0.26.0/steps", |_| false).graph_captures, []);
+}
+
 #[test]
 fn no_kernel_of_an_engine_that_takes_time_is_without_a_class() {
     for capture in ["names", "steps", "ranks", "modules", "requests"] {
@@ -368,6 +417,11 @@ fn requests_of_a_server_of_vllm_add_up_to_its_steps() {
     assert_eq!((cost.whole_requests, cost.approximate_gpu_ns, cost.gpus), (64, 0, 1));
     let nobody = cost.steps_gpu_ns - cost.requests_gpu_ns;
     assert!(nobody <= 2 * 64, "{nobody} ns of {}", cost.steps_gpu_ns);
+    // The steps without a number, those of the warm-up, are all others outside of pauses.
+    let run = report.engine.as_ref().expect("an engine");
+    assert!(cost.unnumbered_gpu_ns > 0);
+    let steps_ns = cost.steps_gpu_ns + cost.unnumbered_gpu_ns;
+    assert_eq!(steps_ns, run.extent_ns - run.pause_ns);
     let dollars = |cost: &stage2_model::TokenCost| cost.dollars_per_million.expect("a price");
     // The GPU works 31 times as long for an output token as for a prompt token.
     assert!((25.0..40.0).contains(&(dollars(&cost.output) / dollars(&cost.input))));

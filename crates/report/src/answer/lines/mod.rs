@@ -683,7 +683,7 @@ mod tests {
         let part = |&(kind, us): &(BottleneckKind, u64)| BottleneckPart { kind, ns: us * 1_000 };
         let parts: Vec<BottleneckPart> = parts.iter().map(part).collect();
         let ns = parts.iter().map(|part| part.ns).sum();
-        Bottleneck { of: "step".into(), ns, parts, kernels_over_floor, ranks: Vec::new() }
+        Bottleneck { of: "step".into(), ns, parts, kernels_over_floor, ..Bottleneck::default() }
     }
 
     #[test]

@@ -35,6 +35,10 @@ pub(crate) struct StageMeasurements {
     pub(crate) noun: &'static str,
     /// Instances that the next three are over, where the cold ones are left out.
     pub(crate) warm_instances: Option<u64>,
+    /// The same where only these were recorded.
+    pub(crate) recorded_instances: Option<u64>,
+    /// Calls of its kernels are scaled from the recorded instances to all.
+    pub(crate) scaled: bool,
     /// Part of the window in which the GPU was idle, percent.
     pub(crate) idle_percent: Option<f64>,
     /// Part of the window in which the GPU only worked for other stages, percent; it is in neither the idle nor the busy

@@ -243,9 +243,15 @@ impl Speaker<'_> {
         self.idle_percent().map(|idle| 100.0 - idle - other)
     }
 
-    /// Part of the window that a share of kernel time is of.
+    /// Part of the window that a share of the GPU busy time is of.
     fn busy_part(&self, percent: f64) -> Option<f64> {
         self.busy_percent().map(|busy| busy / 100.0 * percent / 100.0)
+    }
+
+    /// Part of the window that a share of kernel time is of. The busy time has copies and fills, too.
+    fn kernel_part(&self, percent: f64) -> Option<f64> {
+        let copies = self.numbers.exposed_copies_percent.unwrap_or(0.0);
+        self.busy_percent().map(|busy| (busy - copies).max(0.0) / 100.0 * percent / 100.0)
     }
 
     fn warm_up(&self) -> Option<Takeaway> {
@@ -296,8 +302,10 @@ impl Speaker<'_> {
             let evidence = std::iter::once(is_high()).chain(more).chain(of_kernels).collect();
             self.say(rule, Some(idle / 100.0), evidence, text, then)
         };
-        let warm = |n| format!(" of {n} warm {}{}", s.noun, plural(n));
-        let of = s.warm_instances.map_or_else(String::new, warm);
+        let over = s.warm_instances.map(|n| (n, "warm"));
+        let over = over.or_else(|| s.recorded_instances.map(|n| (n, "recorded")));
+        let of = over.map(|(n, kind)| format!(" of {n} {kind} {}{}", s.noun, plural(n)));
+        let of = of.unwrap_or_default();
         if idle <= IDLE_LOW_PERCENT {
             let busy = self.busy_percent()?;
             let text = format!("the GPU is busy {busy:.1} % of the window{of}");
@@ -493,6 +501,10 @@ impl Speaker<'_> {
             Some(_) => "GPU busy time",
             None => "kernel time",
         };
+        let part = |percent| match split.and_then(|split| split.transfer_percent) {
+            Some(_) => self.busy_part(percent),
+            None => self.kernel_part(percent),
+        };
         let mut said = Vec::new();
         let delayed = split.map_or(0.0, |split| split.delayed_percent);
         if waiting.max(delayed) >= COMMUNICATION_PERCENT {
@@ -505,19 +517,13 @@ impl Speaker<'_> {
             let mut evidence =
                 vec![self.share_of("waiting_percent", waiting, COMMUNICATION_PERCENT)];
             evidence.extend(split.iter().flat_map(|split| &split.late_evidence).cloned());
-            said.push(self.say(
-                Rule::Waiting,
-                self.busy_part(waiting),
-                evidence,
-                text,
-                then.as_deref(),
-            ));
+            said.push(self.say(Rule::Waiting, part(waiting), evidence, text, then.as_deref()));
         }
         let transfer = self.numbers.communication_percent.unwrap_or(0.0);
         if transfer >= COMMUNICATION_PERCENT {
             let (part, text, then) = match split {
                 Some(split) if split.whole => (
-                    self.busy_part(transfer),
+                    part(transfer),
                     format!(
                         "communication is {transfer:.1} % of {of}, waiting for other ranks not counted"
                     ),
@@ -562,7 +568,13 @@ impl Speaker<'_> {
             let then = "Fuse small kernels into their neighbours: torch.compile, or fused norm, rotary and \
                         activation kernels.";
             let evidence = vec![self.share_of("fusible_percent", fusible, FUSIBLE_PERCENT)];
-            said.push(self.say(Rule::Fusible, self.busy_part(fusible), evidence, text, Some(then)));
+            said.push(self.say(
+                Rule::Fusible,
+                self.kernel_part(fusible),
+                evidence,
+                text,
+                Some(then),
+            ));
         }
         let copies = self.numbers.copies_percent.unwrap_or(0.0);
         if copies >= COPY_PERCENT {
@@ -570,7 +582,7 @@ impl Speaker<'_> {
             let then = "Avoid copies: a static KV cache instead of concatenation at each step, \
                         fewer casts and layout changes.";
             let evidence = vec![self.share_of("copies_percent", copies, COPY_PERCENT)];
-            said.push(self.say(Rule::Copies, self.busy_part(copies), evidence, text, Some(then)));
+            said.push(self.say(Rule::Copies, self.kernel_part(copies), evidence, text, Some(then)));
         }
         let exposed = self.numbers.exposed_copies_percent;
         if let Some(exposed) = exposed.filter(|exposed| *exposed >= COPY_PERCENT) {
@@ -629,7 +641,7 @@ impl Speaker<'_> {
         }
         // What was sampled rests on the times of this run, and shares the caveats about them.
         let say = |rule, evidence, text, then| {
-            let part = self.busy_part(kernel.percent);
+            let part = self.kernel_part(kernel.percent);
             let said = match kernel.sampled {
                 true => self.say(rule, part, evidence, text, then),
                 false => self.say_counted(rule, part, evidence, text, then),
@@ -655,7 +667,7 @@ impl Speaker<'_> {
             "{} ({}) takes {percent:.1} % of kernel time in {}{}{}",
             kernel.kernel,
             kernel.class.label(),
-            calls(kernel.calls),
+            self.calls(kernel.calls),
             bound.unwrap_or_default(),
             of_roof.unwrap_or_default(),
         );
@@ -696,6 +708,12 @@ impl Speaker<'_> {
         Some(say(rule, evidence, name, Some(&then)))
     }
 
+    /// Calls of a kernel in the stage. Those of a sample are not the ones that its window has.
+    fn calls(&self, of_kernel: u64) -> String {
+        let scaled = if self.stage.scaled { " (scaled from the recorded ones)" } else { "" };
+        format!("{}{scaled}", counted(of_kernel, "call"))
+    }
+
     fn top_kernel(&self) -> Option<Takeaway> {
         let all = self.stage.top_kernels.iter().enumerate();
         let (place, top) = all.max_by(|(_, a), (_, b)| a.percent.total_cmp(&b.percent))?;
@@ -708,9 +726,9 @@ impl Speaker<'_> {
             "the longest kernel is {} ({}), {percent:.1} % of kernel time in {}",
             top.kernel,
             top.class.label(),
-            calls(top.calls)
+            self.calls(top.calls)
         );
-        let part = self.busy_part(percent);
+        let part = self.kernel_part(percent);
         let unknown = top.bound.is_none();
         let short = shorten_kernel(&top.kernel, NAME_CHARS);
         let then = format!(
@@ -763,10 +781,6 @@ fn digits(percent: f64) -> String {
 
 fn plural(count: u64) -> &'static str {
     if count == 1 { "" } else { "s" }
-}
-
-fn calls(count: u64) -> String {
-    counted(count, "call")
 }
 
 /// Numbers the ids that several have.

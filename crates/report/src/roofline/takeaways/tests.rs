@@ -107,6 +107,33 @@ fn an_eager_decode_is_launch_bound_first() {
 }
 
 #[test]
+fn a_share_of_kernel_time_is_of_the_busy_time_without_copies() {
+    let stage = StageMeasurements { exposed_copies_percent: Some(10.5), ..eager_decode() };
+    let said = of(vec![stage]);
+    // The kernel has 30 % of the kernels' time, which is 10 of the 20.5 % in which the GPU is busy.
+    let top = said.iter().find(|t| t.rule == TopKernel).expect("a kernel");
+    assert!((top.concerns_percent.expect("known") - 3.0).abs() < 1e-9, "{top:?}");
+}
+
+#[test]
+fn numbers_of_a_sample_say_which_calls_they_are_of() {
+    let stage = StageMeasurements {
+        recorded_instances: Some(103),
+        scaled: true,
+        noun: "call",
+        ..eager_decode()
+    };
+    let said = of(vec![stage]);
+    let launch = text(&said, LaunchBound);
+    assert!(
+        launch.contains("79.5 % of the window of 103 recorded calls: 44,416 kernels"),
+        "{launch}"
+    );
+    let top = text(&said, TopKernel);
+    assert!(top.ends_with("in 7,168 calls (scaled from the recorded ones)"), "{top}");
+}
+
+#[test]
 fn idle_time_has_three_readings_and_busy_time_one() {
     let idle = StageMeasurements {
         stage: "s".into(),
