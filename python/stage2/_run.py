@@ -37,7 +37,8 @@ class Run:
     Each table of `tables` is a property, for instance `stages`: a `Table`, which is a list of
     dictionaries with `to_pandas()` and `to_polars()`. Units end the names of the columns: `_ns`
     (integer nanoseconds), `_percent`, `_bytes`. None means "not known", never 0. The `absent` of a
-    table without rows gives the reason.
+    table without rows gives the reason. Two runs are equal if they were read from the same file,
+    with the same content.
 
     Raises:
         RunError: From any table, if its part of the file has an unexpected form.
@@ -45,13 +46,23 @@ class Run:
     """
 
     def __init__(self, path: Path, metrics: dict[str, Any]) -> None:
-        """Take the content of the files; use `load` to read them."""
+        """Make a run of the content of the files; use `load` to read them."""
         self.path = path
         """The file that it was read from."""
         self.metrics = metrics
         """All of the report: `metrics.json`, with an object for each row of its table of kernels,
         and with what `timelines.json` holds (`step_timelines`, and `sampled` of kernels)."""
         self._read: dict[str, Table] = {}
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether the other one is the same file, read with the same content."""
+        if not isinstance(other, Run):
+            return NotImplemented
+        return self.path.resolve() == other.path.resolve() and self.metrics == other.metrics
+
+    def __hash__(self) -> int:
+        """Return a hash of the file's path."""
+        return hash(self.path.resolve())
 
     if not TYPE_CHECKING:
 

@@ -369,3 +369,11 @@ def test_a_missing_library_is_named(library: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(ImportError, match=f"pip install {library}"):
         getattr(stage2.load(GOLDEN), f"to_{library}")()
+
+
+def test_runs_of_the_same_file_and_content_are_equal(tmp_path: Path) -> None:
+    first = saved(tmp_path, report(simulated=False))
+    assert first == stage2.load(first.path) and hash(first) == hash(stage2.load(first.path))
+    changed = saved(tmp_path, report(simulated=True))
+    assert changed.path == first.path and changed != first
+    assert first != first.metrics

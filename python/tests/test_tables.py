@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import json
 import pickle
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 import pytest
 
@@ -490,3 +491,58 @@ def test_numbers_are_aligned_on_the_right(monkeypatch: pytest.MonkeyPatch) -> No
     html = stages._repr_html_()
     assert re.search("<td style='text-align:right;[^']*'>744</td>", html)
     assert re.search("<td style='text-align:left;[^']*'>decode</td>", html)
+
+
+def test_a_table_is_sorted_by_columns() -> None:
+    kernels = sample("vllm_sorting").kernels
+    before = list(kernels)
+    by_calls = kernels.sort_by("calls", "total_ns", descending=True)
+    assert by_calls.name == "kernels" and by_calls.shape == kernels.shape
+    pairs = [(row["calls"], row["total_ns"]) for row in by_calls]
+    assert pairs == sorted(pairs, reverse=True) != [(row["calls"], row["total_ns"]) for row in before]
+    # What is not known comes last in both directions.
+    p99s = [kernels.sort_by("p99_ns", descending=down)["p99_ns"] for down in (False, True)]
+    for values in p99s:
+        known = [value for value in values if value is not None]
+        assert 0 < len(known) < len(values) and values[: len(known)] == known
+    assert p99s[0][0] < p99s[1][0]
+    with pytest.raises(KeyError, match="did you mean 'total_ns'"):
+        kernels.sort_by("total")
+    with pytest.raises(TypeError, match="needs the name of a column"):
+        kernels.sort_by()
+    assert kernels == before
+
+
+def test_a_table_is_read_only() -> None:
+    stages: Any = sample("vllm_sorting").stages
+    before = list(stages)
+
+    def add() -> None:
+        table = stages
+        table += before
+
+    def delete() -> None:
+        del stages[0]
+
+    changes: list[Callable[[], Any]] = [
+        lambda: stages.sort("p50_ns"),
+        lambda: stages.sort(key=len),
+        lambda: stages.append({}),
+        lambda: stages.extend([{}]),
+        lambda: stages.insert(0, {}),
+        lambda: stages.remove(before[0]),
+        stages.clear,
+        stages.pop,
+        stages.reverse,
+        lambda: stages.__setitem__(0, {}),
+        add,
+        delete,
+    ]
+    for change in changes:
+        with pytest.raises(TypeError, match=r"'stages' is read-only: `sort_by\('stage'\)` returns"):
+            change()
+    assert stages == before
+    for same in (copy.copy(stages), copy.deepcopy(stages), pickle.loads(pickle.dumps(stages))):
+        assert (same, same.name, same.columns) == (stages, "stages", stages.columns)
+    with pytest.raises(IndexError, match="the table 'stages' has 4 rows, and no row 99"):
+        stages[99]
