@@ -227,6 +227,11 @@ def _stages(metrics: Schema) -> Columns:
         row[f"recorded_{name}"] = ("int", f"{text} {sampled}")
     counts = ("kernels", "kernel_sum_ns", "copies", "fills", "graph_launches")
     for name, (kind, text) in row.items():
+        if name == "gpu_idle_ns":
+            text += (
+                " It contains the time in which the GPU worked for another stage "
+                "(`window.other_work_percent`), which `idle_percent` leaves out."
+            )
         if name in counts or name.startswith("gpu_"):
             scaled = "" if name.endswith("_percent") else " In a sampled run, scaled to all."
             text = text.replace("(recorded) ", "")

@@ -186,11 +186,13 @@ class Run:
 
     @property
     def late_ranks(self) -> Table:
-        """One row for each stage and rank that was late at collectives.
+        """One row for each stage and rank that was late by more than noise.
 
         The rank was late in `delays.steps.late` of `delays.steps.of` steps, by
-        `delays.steps.median_ns` in the median one (None: it did not hold up the steps).
-        `late_total_ns` is the sum over `late_collectives` of its `collectives`.
+        `delays.steps.median_ns` in the median one (None: the stage has no steps, and
+        `delays.collectives` is the number of collectives that it held up). `late_total_ns` is the
+        sum over `late_collectives` of its `collectives`. `metrics["ranks"]["late"]` also has the
+        ranks that are late by no more than noise.
         """
         return self.table("late_ranks")
 
@@ -312,7 +314,7 @@ class Run:
     def energy(self) -> Table:
         """Energy, power and clocks of the GPUs, one row for each stage.
 
-        `energy_absent` is the reason if `energy_j` is None.
+        `energy_absent` is the reason, in words, if `energy_j` is None.
         """
         return self.table("energy")
 

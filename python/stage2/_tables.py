@@ -187,9 +187,9 @@ class Table(List[Dict[str, Any]]):
     def _refuse(self, *_values: Any, **_options: Any) -> NoReturn:
         """Raise a TypeError: a table is read-only."""
         raise TypeError(
-            f"the table {self.name!r} is read-only: `sort_by({self.columns[0]!r})` returns a sorted "
-            "table, `where` and slices one of some rows, and `list(table)` a list that you can "
-            "change"
+            f"the table {self.name!r} is read-only: `sort_by({self.columns[0]!r})` returns a "
+            "sorted table, `where` and slices one of some rows, and `list(table)` a list that you "
+            "can change"
         )
 
     if not TYPE_CHECKING:

@@ -14,6 +14,7 @@ import pytest
 
 import columns
 import stage2
+from stage2._absent import REASONS
 from stage2._run import Run
 
 REPOSITORY = Path(__file__).parents[2]
@@ -416,10 +417,33 @@ def test_a_gain_is_of_a_window_and_not_of_a_step() -> None:
 
 def test_energy_that_is_not_known_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     energy = sample("vllm_sorting").energy
-    assert energy.row(stage="decode")["energy_absent"] == "energy_uncertain"
+    why = energy.row(stage="decode")["energy_absent"]
+    assert why.startswith(
+        "it could be off by 49 %, more than 10 %: the reads of the energy are 122"
+    )
     assert "energy_j" in str(energy).splitlines()[0]
     known = {"energy": [{"stage": "a", "energy_j": {"known": 3.5}}]}
     assert Run(Path("x"), known).energy["energy_absent"] == [None]
+
+
+def test_each_reason_of_the_schema_has_words() -> None:
+    reasons = columns.Schema("metrics").at("Absent")["oneOf"]
+    fields = {row["properties"]["reason"]["const"]: row["properties"].keys() for row in reasons}
+    assert fields.keys() == REASONS.keys()
+    for reason, text in REASONS.items():
+        assert set(re.findall(r"\{(\w+)\}", text)) <= fields[reason], reason
+    stages = sample("regions").stages
+    assert "_" not in "".join(text.partition("(")[0] for text in stages["floor_absent"] if text)
+
+
+def test_late_ranks_are_those_that_are_late() -> None:
+    run = sample("vllm_two_gpus")
+    late = [(row["stage"], row["who"]) for row in run.late_ranks]
+    assert late == [("decode", "rank 0"), ("mixed", "rank 1"), ("(outside ranges)", "rank 0")]
+    assert None not in run.late_ranks["delays.mean_ns"]
+    given = [{**row, "delays": None} for row in run.metrics["ranks"]["late"]]
+    noise = Run(Path("x"), {"ranks": {**run.metrics["ranks"], "late": given}})
+    assert not noise.late_ranks and "by more than noise" in (noise.late_ranks.absent or "")
 
 
 @pytest.mark.parametrize("width", [40, 80, 132])
@@ -499,7 +523,9 @@ def test_a_table_is_sorted_by_columns() -> None:
     by_calls = kernels.sort_by("calls", "total_ns", descending=True)
     assert by_calls.name == "kernels" and by_calls.shape == kernels.shape
     pairs = [(row["calls"], row["total_ns"]) for row in by_calls]
-    assert pairs == sorted(pairs, reverse=True) != [(row["calls"], row["total_ns"]) for row in before]
+    assert (
+        pairs == sorted(pairs, reverse=True) != [(row["calls"], row["total_ns"]) for row in before]
+    )
     # What is not known comes last in both directions.
     p99s = [kernels.sort_by("p99_ns", descending=down)["p99_ns"] for down in (False, True)]
     for values in p99s:
