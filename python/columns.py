@@ -298,8 +298,11 @@ def tables() -> dict[str, Columns]:
 
     stage: Columns = {"stage": ("str", "The stage; `run` is the whole run.")}
     per: Columns = {"per": ("str", "What the times are of: `step`, `token`, `call` or `run`.")}
+    name: Columns = {"name": ("str", "Its name before, or that after of what is new.")}
     coverage = {
-        name: what for name, what in rows("ProcessCoverage").items() if not name.startswith("meta")
+        column: what
+        for column, what in rows("ProcessCoverage").items()
+        if not column.startswith("meta")
     }
     return {
         "stages": _stages(metrics),
@@ -336,7 +339,7 @@ def tables() -> dict[str, Columns]:
         },
         "findings": rows("Finding"),
         "metrics": {**stage, **diff.columns(diff.at("MetricChange"))},
-        "work": {**stage, **diff.columns(diff.at("WorkChange")), **per},
+        "work": {**stage, **name, **diff.columns(diff.at("WorkChange")), **per},
         "conditions": diff.columns(diff.at("ConditionResult")),
     }
 

@@ -256,10 +256,10 @@ class Table(List[Dict[str, Any]]):
 
     def _no_column(self, name: str) -> str:
         said = f"the table {self.name!r} has no column {name!r}"
-        # Headings leave the unit out.
-        for unit in ("_ns", ".ns"):
-            if name + unit in self.columns:
-                return f"{said}; did you mean {name + unit!r}?"
+        # Headings leave the unit out, or write it as %.
+        for whole in (f"{name}_ns", f"{name}.ns", name.replace(" %", "_percent")):
+            if whole in self.columns:
+                return f"{said}; did you mean {whole!r}?"
         for column in self.columns:
             if any(row[column] == name for row in self):
                 if column.isidentifier():

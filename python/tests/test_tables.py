@@ -506,6 +506,44 @@ def test_sentences_wrap_and_are_whole_in_a_notebook(monkeypatch: pytest.MonkeyPa
     assert cells and all("white-space:nowrap" in style for style in cells)
 
 
+def test_findings_and_takeaways_show_their_remedies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for path in SAMPLES:
+        run = stage2.load(path)
+        shown = {
+            "findings": ["what", "why", "remedy"],
+            "takeaways": ["text", "recommendation"],
+            "recommendations": ["text", "why"],
+        }
+        for name, columns_of in shown.items():
+            table = run.table(name)
+            head, *lines = str(table).splitlines()
+            at = head.find(columns_of[0])
+            following = head[at:].split()[1:]
+            end = head.index(following[0]) if following else None
+            # Without the spaces, because words are split where a line has no room for them.
+            text = "".join("".join(line[at:end].split()) for line in lines)
+            for row in table[:20]:
+                for column in columns_of:
+                    assert "".join((row[column] or "").split()) in text, (path, name, column)
+
+
+def test_names_are_cut_where_they_stay_different(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernels = sample("vllm_sorting").kernels
+    for width in (80, 100, 160):
+        monkeypatch.setenv("COLUMNS", str(width))
+        head, *lines = str(kernels).splitlines()[:21]
+        start, end = head.index("short"), head.index("launch.grid")
+        shown = [line[start:end].strip() for line in lines]
+        assert any(text.startswith("nvjet_sm90_tst_128x16") and "TNT" in text for text in shown)
+        assert len(set(shown)) == len(set(kernels["short"][:20])) == 18
+        assert "(8, 12, 1)" in str(kernels) and "\N{HORIZONTAL ELLIPSIS}" * 2 not in str(kernels)
+    # The grid tells no rows apart, so it stands where it did.
+    monkeypatch.setenv("COLUMNS", "160")
+    attention = kernels.where(**{"class": "attention", "stage": "decode"})[:2]
+    assert str(attention).splitlines()[0].split()[:3] == ["stage", "short", "calls"]
+
+
 def test_numbers_are_aligned_on_the_right(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "120")
     stages = sample("vllm_sorting").stages
