@@ -30,14 +30,14 @@ Side = Union[OneRun, Sequence[OneRun]]
 
 
 class DiffError(RuntimeError):
-    """Runs could not be compared. The text explains why, and what to do."""
+    """Runs could not be compared. The message explains why, and what to do."""
 
 
 class Diff:
     """The changes between two sides: every change is the new value minus the old one."""
 
     def __init__(self, comparison: dict[str, Any]) -> None:
-        """Make one of the output of `stage2-launch diff --json`; use `diff` to compare runs."""
+        """Create it from the output of `stage2-launch diff --json`; use `diff` to compare runs."""
         self.comparison = comparison
         """All of it, as `--json` has it."""
 

@@ -29,7 +29,7 @@ _NAMED_RUNS = 4
 
 
 class RunError(ValueError):
-    """A run cannot be read. The text names the run, the reason and the remedy."""
+    """A run cannot be read. The message names the run, the reason and the remedy."""
 
 
 class Run:
@@ -47,7 +47,7 @@ class Run:
     """
 
     def __init__(self, path: Path, metrics: dict[str, Any]) -> None:
-        """Make a run of the content of the files; use `load` to read them."""
+        """Create a run from the content of its files; use `load` to read them."""
         self.path = path
         """The file that it was read from."""
         self.metrics = metrics

@@ -66,7 +66,7 @@ class Table(List[Dict[str, Any]]):
     def __init__(
         self, name: str, rows: Sequence[Mapping[str, Any]] = (), absent: str | None = None
     ) -> None:
-        """Make a table of rows that have the form of the report."""
+        """Create a table from rows in the form that the report has."""
         declared = _declared().get(name, {})
         flat = [dict(_cells(row, "", declared)) for row in rows]
         names = dict.fromkeys([*declared, *(name for row in flat for name in row)])
