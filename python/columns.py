@@ -227,6 +227,11 @@ def _stages(metrics: Schema) -> Columns:
         row[f"recorded_{name}"] = ("int", f"{text} {sampled}")
     counts = ("kernels", "kernel_sum_ns", "copies", "fills", "graph_launches")
     for name, (kind, text) in row.items():
+        if name == "gpu_idle_ns":
+            text += (
+                " It contains the time in which the GPU worked for another stage "
+                "(`window.other_work_percent`), which `idle_percent` leaves out."
+            )
         if name in counts or name.startswith("gpu_"):
             scaled = "" if name.endswith("_percent") else " In a sampled run, scaled to all."
             text = text.replace("(recorded) ", "")
@@ -293,8 +298,11 @@ def tables() -> dict[str, Columns]:
 
     stage: Columns = {"stage": ("str", "The stage; `run` is the whole run.")}
     per: Columns = {"per": ("str", "What the times are of: `step`, `token`, `call` or `run`.")}
+    name: Columns = {"name": ("str", "Its name before, or that after of what is new.")}
     coverage = {
-        name: what for name, what in rows("ProcessCoverage").items() if not name.startswith("meta")
+        column: what
+        for column, what in rows("ProcessCoverage").items()
+        if not column.startswith("meta")
     }
     return {
         "stages": _stages(metrics),
@@ -331,7 +339,7 @@ def tables() -> dict[str, Columns]:
         },
         "findings": rows("Finding"),
         "metrics": {**stage, **diff.columns(diff.at("MetricChange"))},
-        "work": {**stage, **diff.columns(diff.at("WorkChange")), **per},
+        "work": {**stage, **name, **diff.columns(diff.at("WorkChange")), **per},
         "conditions": diff.columns(diff.at("ConditionResult")),
     }
 

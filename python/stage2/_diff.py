@@ -30,14 +30,14 @@ Side = Union[OneRun, Sequence[OneRun]]
 
 
 class DiffError(RuntimeError):
-    """Runs could not be compared. The text explains why, and what to do."""
+    """Runs could not be compared. The message explains why, and what to do."""
 
 
 class Diff:
     """The changes between two sides: every change is the new value minus the old one."""
 
     def __init__(self, comparison: dict[str, Any]) -> None:
-        """Take a comparison from `stage2-launch diff --json`; use `diff` to make one."""
+        """Create it from the output of `stage2-launch diff --json`; use `diff` to compare runs."""
         self.comparison = comparison
         """All of it, as `--json` has it."""
 
@@ -109,11 +109,14 @@ class Diff:
     def work(self) -> Table:
         """One row for each stage and kernel, copy, fill or graph; the largest change first.
 
+        `name` is the name before, or that after of what is new.
         Times are nanoseconds per unit, which `per` names: `step`, `token`, `call`, `run`.
         """
         units = {stage.get("stage"): _unit(stage) for stage in self._rows("stages")}
         rows = self._of_stages("work")
-        return Table("work", [{**row, "per": units[row["stage"]]} for row in rows])
+        return Table(
+            "work", [{**row, "name": _name(row), "per": units[row["stage"]]} for row in rows]
+        )
 
     @property
     def conditions(self) -> Table:
@@ -160,6 +163,11 @@ def _parts(stage: Mapping[str, Any]) -> Iterator[tuple[float, str]]:
         others_ms = idle["change"] - gaps_ms
         if abs(others_ms) > threshold and others_ms * idle["change"] > 0:
             yield others_ms, "idle: other" if gaps_ms else "GPU idle"
+
+
+def _name(work: Mapping[str, Any]) -> Any:
+    sides = [work.get(side) for side in ("before", "after")]
+    return next((side.get("name") for side in sides if isinstance(side, dict)), None)
 
 
 def _is_changed(row: Mapping[str, Any]) -> bool:

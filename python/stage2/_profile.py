@@ -169,9 +169,9 @@ class profile:
     collector (`stage2-launch run --dormant -- python ...`), which makes a bundle of each window
     when the program ends. Without a collector, this class prints one warning and has no effect.
 
-    Between two phases, the program waits: once for CUPTI to start (seconds), and at the end of
-    each window until its file is written (4 s at most). Steps within a phase cost nothing. A
-    process may use one profile at a time, in one thread. Ranks of one job that use the same
+    The program waits where recording starts or ends: once for CUPTI to start (seconds), and at
+    the end of each window until its file is written (4 s at most). No other step waits. A process
+    may use one profile at a time, in one thread. Ranks of one job that use the same
     schedule record the same steps.
     """
 
@@ -181,9 +181,10 @@ class profile:
         schedule: Callable[[int], Any] | None = None,
         on_trace_ready: Callable[[profile], object] | None = None,
     ) -> None:
-        """Take the schedule, and a function to call after each window that is kept.
+        """Create a profile that follows a schedule.
 
-        `schedule` may also come from `torch.profiler.schedule`.
+        `on_trace_ready` is called after each window that is kept. `schedule` may also come from
+        `torch.profiler.schedule`.
 
         Raises:
             TypeError: One of them cannot be called.
@@ -202,7 +203,7 @@ class profile:
         """The windows that were recorded and kept, in their order."""
 
     def __enter__(self) -> profile:
-        """Start."""
+        """Start the schedule at step 0."""
         self.start()
         return self
 
@@ -212,11 +213,11 @@ class profile:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Stop. An exception propagates."""
+        """Stop. An exception in the block propagates."""
         self.stop()
 
     def start(self) -> None:
-        """Begin with step 0."""
+        """Start the schedule at step 0."""
         self._is_running = True
         self.step_num = 0
         try:

@@ -32,8 +32,8 @@ class annotate:
 
     GPU work launched inside belongs to the range; the outermost range is a stage of the report.
     The trace file keeps `fields` with each instance: at most 16 numbers, booleans and strings. It
-    keeps the first 64 bytes of a string, any other value as its `str`, and the fields that fit in
-    280 bytes. Only the stage2 collector keeps them; other tools get the name. Without a tool, a
+    keeps the first 64 bytes of a string, any other value as `str(value)`, and the fields that fit
+    in 280 bytes. Only the stage2 collector keeps them; other tools get the name. Without a tool, a
     range has no effect, and takes well below a microsecond.
 
     A range must end in the thread that opened it: do not `await` or `yield` inside.
@@ -42,7 +42,7 @@ class annotate:
     __slots__ = ("_fields", "_name")
 
     def __init__(self, name: str, **fields: Field) -> None:
-        """Take the name that instances share, and the fields that tell them apart.
+        """Create a range with the name that all instances share, and fields that tell them apart.
 
         Raises:
             TypeError: The name is not a string.

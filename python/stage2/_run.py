@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Mapping, NoReturn
 
 from ._layout import LayoutError, with_kernel_rows, with_timelines
-from ._show import lines_html, visible, wrapped
+from ._show import lines_html, uncut, visible, wrapped
 from ._sources import SOURCES, table_of
 from ._tables import Table, TableError, close_to
 
@@ -23,12 +23,13 @@ _FILE = "metrics.json"
 _TIMELINES = "timelines.json"
 _MAX_BYTES = 2**30
 _LATEST = "tmp/stage2/latest"
+_LINES = ("short", "lines")
 _NAMED_STAGES = 6
 _NAMED_RUNS = 4
 
 
 class RunError(ValueError):
-    """A run cannot be read. The text names the run, the reason and the remedy."""
+    """A run cannot be read. The message names the run, the reason and the remedy."""
 
 
 class Run:
@@ -37,7 +38,8 @@ class Run:
     Each table of `tables` is a property, for instance `stages`: a `Table`, which is a list of
     dictionaries with `to_pandas()` and `to_polars()`. Units end the names of the columns: `_ns`
     (integer nanoseconds), `_percent`, `_bytes`. None means "not known", never 0. The `absent` of a
-    table without rows gives the reason.
+    table without rows gives the reason. Two runs are equal if they were read from the same file,
+    with the same content.
 
     Raises:
         RunError: From any table, if its part of the file has an unexpected form.
@@ -45,13 +47,23 @@ class Run:
     """
 
     def __init__(self, path: Path, metrics: dict[str, Any]) -> None:
-        """Take the content of the files; use `load` to read them."""
+        """Create a run from the content of its files; use `load` to read them."""
         self.path = path
         """The file that it was read from."""
         self.metrics = metrics
         """All of the report: `metrics.json`, with an object for each row of its table of kernels,
         and with what `timelines.json` holds (`step_timelines`, and `sampled` of kernels)."""
         self._read: dict[str, Table] = {}
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether the other one is the same file, read with the same content."""
+        if not isinstance(other, Run):
+            return NotImplemented
+        return self.path.resolve() == other.path.resolve() and self.metrics == other.metrics
+
+    def __hash__(self) -> int:
+        """Return a hash of the file's path."""
+        return hash(self.path.resolve())
 
     if not TYPE_CHECKING:
 
@@ -109,10 +121,18 @@ class Run:
     def answer(self) -> Mapping[str, Any] | None:
         """The answer: `short` (what `print` shows), `lines` (the same in full), `stages`, `first`.
 
-        None if the run has none. Times that were calculated, such as floors, have fractions.
+        None if the run has none. Times that were calculated, such as floors, have fractions. The
+        first recommendation is in full, also where the lines of the report had no room for it.
         """
         answer = self.metrics.get("answer")
-        return answer if isinstance(answer, dict) else None
+        if not isinstance(answer, dict):
+            return None
+        first = answer.get("first")
+        text = first.get("text") if isinstance(first, dict) else None
+        if not isinstance(first, dict) or not isinstance(text, str):
+            return answer
+        whole = {name: _uncut_lines(answer[name], text) for name in _LINES if name in answer}
+        return {**answer, **whole, "first": _uncut_values(first, text)}
 
     @property
     def stages(self) -> Table:
@@ -175,11 +195,13 @@ class Run:
 
     @property
     def late_ranks(self) -> Table:
-        """One row for each stage and rank that was late at collectives.
+        """One row for each stage and rank that was late by more than noise.
 
         The rank was late in `delays.steps.late` of `delays.steps.of` steps, by
-        `delays.steps.median_ns` in the median one (None: it did not hold up the steps).
-        `late_total_ns` is the sum over `late_collectives` of its `collectives`.
+        `delays.steps.median_ns` in the median one (None: the stage has no steps, and
+        `delays.collectives` is the number of collectives that it held up). `late_total_ns` is the
+        sum over `late_collectives` of its `collectives`. `metrics["ranks"]["late"]` also has the
+        ranks that are late by no more than noise.
         """
         return self.table("late_ranks")
 
@@ -301,7 +323,7 @@ class Run:
     def energy(self) -> Table:
         """Energy, power and clocks of the GPUs, one row for each stage.
 
-        `energy_absent` is the reason if `energy_j` is None.
+        `energy_absent` is the reason, in words, if `energy_j` is None.
         """
         return self.table("energy")
 
@@ -369,6 +391,18 @@ class Run:
 
         """
         return self.table(table).to_polars()
+
+
+def _uncut_lines(lines: Any, whole: str) -> Any:
+    if not isinstance(lines, list):
+        return lines
+    return [_uncut_values(row, whole) if isinstance(row, dict) else row for row in lines]
+
+
+def _uncut_values(row: Mapping[str, Any], whole: str) -> dict[str, Any]:
+    return {
+        name: uncut(text, whole) if isinstance(text, str) else text for name, text in row.items()
+    }
 
 
 def load(run: str | os.PathLike[str] = _LATEST) -> Run:

@@ -13,25 +13,40 @@ if TYPE_CHECKING:
 _SHOWN_ROWS = 20
 _SHOWN_COLUMNS = 12
 _SHOWN_TEXT = 60
+_SHOWN_SENTENCES = 90
 _LEAST_TEXT = 12
 """A text that is cut to less than this cannot be recognised."""
+_EASY_TEXT = 24
+"""A text that is cut to this much leaves room for other columns."""
 _LEAST_WIDTH = 40
-_PROSE_CHARS = 300
-_PROSE_LINES = 4
+_PROSE_CHARS = 2000
+"""No sentence of a report is as long, but a file may hold anything."""
 _SPACE = "  "
+_SHARE = "_percent"
+_CUT = "\N{HORIZONTAL ELLIPSIS}"
+_KNOWN_BY = 12
+"""So many characters next to what was cut show where it was in the whole text."""
 _NUMBERS = ("pid", "_id", "line", "_index", "rank")
 """The ends of the names of numbers that are not amounts."""
 _PLACES = ("device", "path", "file")
 """Columns that are shown only if they distinguish rows, unless they come first."""
-_PROSE = ("text", "why", "what", "remedy", "recommendation", "cause")
+_PROSE = ("text", "why", "what", "remedy", "recommendation", "cause", "energy_absent")
 """Columns of sentences, which wrap."""
+_BELOW = {
+    "findings": ("what", ["why", "remedy"]),
+    "takeaways": ("text", ["recommendation"]),
+    "recommendations": ("text", ["why"]),
+}
+"""Columns of sentences that stand below those of another one, because each needs the width."""
+_REPEATED = {"kernels": ("stage", "short", "launch.grid")}
+"""The last column stands behind the others if it tells rows apart in which these are the same."""
 _EVEN_IF_UNKNOWN = ("energy_j", "mean_power_w")
 """Columns that are shown even if they are None in all rows, because they are what is looked for."""
 
 FIRST: dict[str, str] = {
-    "kernels": "stage class calls total_ns mean_ns short launch.grid launch.block p99_ns "
+    "kernels": "stage short calls total_ns mean_ns class launch.grid launch.block p99_ns "
     "kernel_sum_percent device path counters.roofline.bound",
-    "stage_kernels": "stage calls total_ns mean_ns short stage_kernel_sum_percent cold_calls "
+    "stage_kernels": "stage short calls total_ns mean_ns stage_kernel_sum_percent cold_calls "
     "cold_total_ns",
     "copies": "stage direction calls bytes total_ns mean_ns path device",
     "fills": "stage calls bytes total_ns mean_ns path device",
@@ -70,8 +85,8 @@ FIRST: dict[str, str] = {
     "coverage": "file pid ending counts.kernels counts.attributed counts.outside_ranges "
     "counts.unattributed counts.dropped_by_cupti counts.range_events_lost end_reason gpu_off",
     "findings": "severity what why remedy subject id",
-    "metrics": "stage metric unit before after change_percent word change",
-    "work": "stage per before.ns after.ns change_ns verdict before.name after.name kind class",
+    "metrics": "stage metric before after change_percent word change verdict unit",
+    "work": "stage name before.ns after.ns change_ns verdict per kind class",
 }
 """The most important columns of a table, which come first and are shown."""
 
@@ -81,38 +96,82 @@ def text_of(table: Table) -> str:
     rows = table[:_SHOWN_ROWS]
     if not rows:
         return _filled(_size(table, []))
-    names: list[str] = []
-    columns: list[list[list[str]]] = []
+    lead, below = _BELOW.get(table.name, ("", []))
+    below = [name for name in below if any(row[name] is not None for row in rows)]
+    widths: dict[str, int] = {}
+    wanted: dict[str, int] = {}
     room = _terminal_width()
     for name in _chosen(rows):
-        head = _heading(name)
-        texts = [_text(name, row[name], _limit(name)) for row in rows]
-        wide = max(len(head), min(max(map(len, texts)), _SHOWN_TEXT))
-        is_text = _is_text(rows, name)
+        if name in below:
+            continue
+        head, texts = len(_heading(name)), _texts(rows, name)
+        most = _SHOWN_TEXT
+        if name == lead:
+            texts += [text for other in below for text in _texts(rows, other)]
+            most = _SHOWN_SENTENCES
+        whole = wide = max(head, min(max(map(len, texts)), most))
+        least = whole
+        if _is_text(rows, name):
+            least = max(head, _LEAST_TEXT)
+            if name not in _PROSE:
+                wide = max(head, min(whole, max(_EASY_TEXT, _distinct(texts, whole))))
+            elif widths:
+                least = max(head, min(whole, _EASY_TEXT if lead in widths else least))
         if wide > room:
-            least = max(len(head), _LEAST_TEXT)
-            if names and not (is_text and room >= least):
+            if widths and room < least:
                 break
             wide = max(room, least)
-        cells = [_in_cell(name, text, wide) for text in texts]
-        columns.append([[_aligned(line, wide, is_text) for line in cell] for cell in cells])
-        columns[-1].insert(0, [_aligned(head[:wide], wide, is_text)])
-        names.append(name)
+        widths[name], wanted[name] = wide, whole
         room -= wide + len(_SPACE)
+    # What is left shows more of the texts that are cut, without the space behind the last column.
+    room += len(_SPACE)
+    for name, wide in widths.items():
+        more = min(wanted[name] - wide, room) if name not in _PROSE else 0
+        widths[name] += max(more, 0)
+        room -= max(more, 0)
+    columns: list[list[list[str]]] = []
+    for name, wide in widths.items():
+        is_text = _is_text(rows, name)
+        cells = _in_cells(rows, name, wide, below if name == lead else [])
+        columns.append([[_aligned(line, wide, is_text) for line in cell] for cell in cells])
+        columns[-1].insert(0, [_aligned(_heading(name)[:wide], wide, is_text)])
+    names = [*widths, *(below if lead in widths else [])]
     lines = [line for cells in zip(*columns) for line in _side_by_side(cells)]
     return "\n".join([*lines, _filled(_size(table, names)), *_left_out(rows, names)])
 
 
-def _limit(name: str) -> int:
-    return _PROSE_CHARS if name in _PROSE else _SHOWN_TEXT
+def _texts(rows: Table, name: str) -> list[str]:
+    """Return a column as text, of which only what no cell could show is cut."""
+    return [_cut(_text(name, row[name]), _PROSE_CHARS) for row in rows]
 
 
-def _in_cell(name: str, text: str, wide: int) -> list[str]:
-    """Return the lines of a cell: several only of whole sentences."""
+def _in_cells(rows: Table, name: str, wide: int, below: list[str]) -> list[list[str]]:
+    """Return the lines of each cell: several only of whole sentences."""
+    texts = _texts(rows, name)
     if name not in _PROSE:
-        return [_cut(text, wide)]
-    lines = textwrap.wrap(text, wide, max_lines=_PROSE_LINES, placeholder=" ...")
-    return lines or [""]
+        return [[text] for text in _shortened(texts, wide)]
+    cells = [textwrap.wrap(text, wide) or [""] for text in texts]
+    for other in below:
+        for cell, row, text in zip(cells, rows, _texts(rows, other)):
+            if row[other] is not None:
+                cell += textwrap.wrap(f"{other}: {text}", wide, subsequent_indent="  ")
+    return cells
+
+
+def _shortened(texts: list[str], limit: int) -> list[str]:
+    """Cut the middle of long texts, at the place that leaves the most of them different."""
+    if max(map(len, texts), default=0) <= limit:
+        return texts
+    heads = sorted(range(limit), key=lambda head: abs(head - limit // 2))
+    cut = [[_cut(text, limit, head) for text in texts] for head in heads]
+    return max(cut, key=lambda shown: len(set(shown)))
+
+
+def _distinct(texts: list[str], whole: int) -> int:
+    """Return the least width in which different texts are different, up to `whole`."""
+    number = len(set(_shortened(texts, whole)))
+    widths = range(_EASY_TEXT, whole)
+    return next((wide for wide in widths if len(set(_shortened(texts, wide))) == number), whole)
 
 
 def _aligned(text: str, wide: int, is_text: bool) -> str:
@@ -138,7 +197,9 @@ def html_of(table: Table) -> str:
         side = "left" if _is_text(rows, name) else "right"
         wraps = "min-width:24em;white-space:normal" if name in _PROSE else "white-space:nowrap"
         style = f" style='text-align:{side};padding:2px 8px;{wraps}'"
-        cells = [f"<td{style}>{escape(_text(name, row[name], _limit(name)))}</td>" for row in rows]
+        texts = _texts(rows, name)
+        shown = texts if name in _PROSE else _shortened(texts, _SHOWN_TEXT)
+        cells = [f"<td{style}>{escape(text)}</td>" for text in shown]
         columns.append([f"<th{style}>{escape(_heading(name))}</th>", *cells])
     head, *body = (f"<tr>{''.join(line)}</tr>" for line in zip(*columns))
     return (
@@ -159,7 +220,14 @@ def _chosen(rows: Table) -> list[str]:
         return [name for name in rows.columns if any(_is_plain(row[name]) for row in rows)]
     others = {name for name in _PLACES if name in known[1:]}
     same = {name for name in others if all(row[name] == rows[0][name] for row in rows)}
-    return [name for name in known if name not in same]
+    shown = [name for name in known if name not in same]
+    *repeated, apart = _REPEATED.get(rows.name, [""])
+    if apart in shown and set(repeated) <= set(shown):
+        keys = [tuple(row[name] for name in repeated) for row in rows]
+        if len(set(keys)) < len({(*key, row[apart]) for key, row in zip(keys, rows)}):
+            shown.remove(apart)
+            shown.insert(shown.index(repeated[-1]) + 1, apart)
+    return shown
 
 
 def _size(table: Table, names: list[str]) -> str:
@@ -169,7 +237,9 @@ def _size(table: Table, names: list[str]) -> str:
         return f"{table.name}: no rows" + (f": {table.absent}" if table.absent else "")
     shown = f"{_SHOWN_ROWS} of " if number > _SHOWN_ROWS else ""
     rows = f"{shown}{number:,} row{'' if number == 1 else 's'}"
-    note = "; headings omit `_ns`" if any(map(_is_time, names)) else ""
+    notes = ["omit `_ns`"] if any(map(_is_time, names)) else []
+    notes += ["write `_percent` as %"] if any(map(_is_share, names)) else []
+    note = f"; headings {' and '.join(notes)}" if notes else ""
     return f"{table.name}: {rows}, {len(names)} of {len(table.columns)} columns{note}"
 
 
@@ -202,25 +272,49 @@ def _is_time(column: str) -> bool:
     return column.endswith(("_ns", ".ns"))
 
 
+def _is_share(column: str) -> bool:
+    return column.endswith(_SHARE)
+
+
 def _heading(column: str) -> str:
     text = visible(column)
+    if _is_share(text):
+        return f"{text[: -len(_SHARE)]} %"
     return text[:-3] if _is_time(text) else text
 
 
-def _text(column: str, value: Any, limit: int = _SHOWN_TEXT) -> str:
+def _text(column: str, value: Any) -> str:
     if value is None:
         return "-"
     if _is_time(column) and isinstance(value, (int, float)):
         return _time(value)
     if isinstance(value, float):
-        return f"{value:,.2f}" if value == 0 or 1 <= abs(value) < 1e6 else f"{value:.3g}"
+        if 1e3 <= abs(value) < 1e9:
+            return f"{value:,.0f}"
+        return f"{value:,.2f}" if value == 0 or 1 <= abs(value) < 1e3 else f"{value:.3g}"
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value) if column.endswith(_NUMBERS) else f"{value:,}"
-    return _cut(visible(value), limit)
+    return visible(value)
 
 
-def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else text[: limit - 3] + "..."
+def _cut(text: str, limit: int, head: int | None = None) -> str:
+    """Return at most `limit` characters: the first ones, or `head` of them and the last ones."""
+    if len(text) <= limit:
+        return text
+    head = limit - 1 if head is None else head
+    tail = text[len(text) - (limit - 1 - head) :]
+    # A name may have been cut before, next to this place.
+    return f"{text[:head].rstrip(_CUT)}{_CUT}{tail.lstrip(_CUT)}"
+
+
+def uncut(text: str, whole: str) -> str:
+    """Put back what was cut from the middle of a part of `text`, if `whole` has that part."""
+    before, mark, after = text.partition(_CUT)
+    at = [whole.find(before[-_KNOWN_BY:]), whole.rfind(after[:_KNOWN_BY])]
+    if not mark or min(map(len, (before, after))) < _KNOWN_BY or min(at) < 0:
+        return text
+    start, end = at[0] + _KNOWN_BY, at[1]
+    return f"{before}{whole[start:end]}{after}" if start <= end else text
 
 
 def _time(ns: float) -> str:

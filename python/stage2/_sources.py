@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Callable, Iterator, List, Mapping, NamedTuple, Sequence
 
+from ._absent import absence_of
 from ._causes import host_causes
 from ._recommendations import recommendations
-from ._stages import absence_of, ranks, stages
+from ._stages import ranks, stages
 from ._tables import Table, TableError
 
 Metrics = Mapping[str, Any]
@@ -154,6 +155,11 @@ def _with_absence(rows: Rows, _metrics: Metrics) -> Rows:
     return [{**row, "energy_absent": absence_of(row.get("energy_j"))} for row in rows]
 
 
+def _late(rows: Rows, _metrics: Metrics) -> Rows:
+    """Leave out the ranks that are last at collectives by no more than noise."""
+    return [row for row in rows if row.get("delays")]
+
+
 _CHANGES: dict[str, Callable[[Rows, Metrics], Rows]] = {
     "stages": stages,
     "recommendations": recommendations,
@@ -163,6 +169,7 @@ _CHANGES: dict[str, Callable[[Rows, Metrics], Rows]] = {
     "timelines": _timelines,
     "host_causes": host_causes,
     "energy": _with_absence,
+    "late_ranks": _late,
     "coverage": _without_meta,
 }
 
@@ -214,6 +221,8 @@ def _late_ranks(metrics: Metrics) -> str:
         return _collectives(metrics)
     if _at_path(metrics, ["ranks", "clock_error_ns"]) is None:
         return "no calls of collectives could be matched; the table `collectives` has the reasons"
+    if _at_path(metrics, ["ranks", "late"]):
+        return "no rank was late by more than noise; the table `ranks` has how long each waited"
     return "no rank was late by more than the error of the clocks"
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, List, Mapping
 
+from ._absent import absence_of
+
 Rows = List[Mapping[str, Any]]
 
 _NOUNS = {
@@ -171,11 +173,6 @@ def _object(value: Any) -> Mapping[str, Any]:
 
 def _known(figure: Any) -> Any:
     return _object(figure).get("known")
-
-
-def absence_of(figure: Any) -> Any:
-    """Return why a number of the report is not known; None if it is known."""
-    return _object(_object(figure).get("absent")).get("reason")
 
 
 def _divided(value: Any, by: int) -> Any:

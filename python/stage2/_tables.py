@@ -14,6 +14,7 @@ from typing import (
     Iterator,
     List,
     Mapping,
+    NoReturn,
     Sequence,
     SupportsIndex,
     Union,
@@ -52,7 +53,9 @@ class Table(List[Dict[str, Any]]):
 
     `table[0]` is a row, `table[:3]` a table, and `table["stage"]` the list of a column's values.
     `table.row(stage="decode")` is the row with that value, and `table.where(stage="decode")` the
-    table of all such rows. A table has the same columns, with the same types, in every run.
+    table of all such rows. `table.sort_by("total_ns", descending=True)` is a sorted table. A table
+    has the same columns, with the same types, in every run. It is read-only: `list(table)` is a
+    list that you can change.
 
     Units end the names of the columns: `_ns` (integer nanoseconds), `_percent`, `_bytes`, `_j`,
     `_w`, `_mhz`, `_per_s`. None means "not known", never 0. A dot separates the levels of the
@@ -63,7 +66,7 @@ class Table(List[Dict[str, Any]]):
     def __init__(
         self, name: str, rows: Sequence[Mapping[str, Any]] = (), absent: str | None = None
     ) -> None:
-        """Take rows in the form of the report."""
+        """Create a table from rows in the form that the report has."""
         declared = _declared().get(name, {})
         flat = [dict(_cells(row, "", declared)) for row in rows]
         names = dict.fromkeys([*declared, *(name for row in flat for name in row)])
@@ -148,9 +151,50 @@ class Table(List[Dict[str, Any]]):
                 break
         raise ValueError(f"no row of {self.name!r} has {said}{more}")
 
+    def sort_by(self, *columns: str, descending: bool = False) -> Table:
+        """Return a table with the rows in the order of these columns, the first one before others.
+
+        Rows without a value (None) come last, and rows with the same values keep their order.
+
+        Raises:
+            KeyError: There is no such column.
+            TypeError: No column is named, or the values of one cannot be compared.
+
+        """
+        if not columns:
+            raise TypeError(f"sort_by needs the name of a column: {self.columns[0]!r}, ...")
+        rows = list(self)
+        # From the last column to the first, because each sort keeps the order of equal rows.
+        for name in reversed(columns):
+            if name not in self.columns:
+                raise KeyError(self._no_column(name))
+            known = [row for row in rows if row[name] is not None]
+            try:
+                known.sort(key=lambda row: row[name], reverse=descending)
+            except TypeError as error:
+                raise TypeError(f"the values of {name!r} cannot be compared: {error}") from error
+            rows = [*known, *(row for row in rows if row[name] is None)]
+        return self._of(rows)
+
     def copy(self) -> Table:
         """Return a table of the same rows."""
         return self[:]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle the table without methods that change it."""
+        return _restored, (self.name, list(self), self.columns, self.absent)
+
+    def _refuse(self, *_values: Any, **_options: Any) -> NoReturn:
+        """Raise a TypeError: a table is read-only."""
+        raise TypeError(
+            f"the table {self.name!r} is read-only: `sort_by({self.columns[0]!r})` returns a "
+            "sorted table, `where` and slices one of some rows, and `list(table)` a list that you "
+            "can change"
+        )
+
+    if not TYPE_CHECKING:
+        append = clear = extend = insert = pop = remove = reverse = sort = _refuse
+        __delitem__ = __iadd__ = __imul__ = __setitem__ = _refuse
 
     def __add__(self, other: Any) -> Table:  # type: ignore[override]
         """Return a table with the rows of both, for instance of two runs.
@@ -200,21 +244,22 @@ class Table(List[Dict[str, Any]]):
                 f"a table takes the number of a row, a slice or the name of a column, not {key!r}; "
                 "frames (`to_pandas`, `to_polars`) take several columns"
             )
-        return super().__getitem__(key)
+        try:
+            return super().__getitem__(key)
+        except IndexError:
+            rows = f"{len(self)} row{'' if len(self) == 1 else 's'}"
+            raise IndexError(f"the table {self.name!r} has {rows}, and no row {key}") from None
 
     def _of(self, rows: Iterable[dict[str, Any]]) -> Table:
         """Return a table of the same name and columns with these rows."""
-        part = Table(self.name, (), self.absent)
-        part.extend(rows)
-        part.columns = self.columns
-        return part
+        return _restored(self.name, rows, self.columns, self.absent)
 
     def _no_column(self, name: str) -> str:
         said = f"the table {self.name!r} has no column {name!r}"
-        # Headings leave the unit out.
-        for unit in ("_ns", ".ns"):
-            if name + unit in self.columns:
-                return f"{said}; did you mean {name + unit!r}?"
+        # Headings leave the unit out, or write it as %.
+        for whole in (f"{name}_ns", f"{name}.ns", name.replace(" %", "_percent")):
+            if whole in self.columns:
+                return f"{said}; did you mean {whole!r}?"
         for column in self.columns:
             if any(row[column] == name for row in self):
                 if column.isidentifier():
@@ -310,6 +355,16 @@ class Table(List[Dict[str, Any]]):
     def _by_column(self) -> Iterator[tuple[str, list[Any]]]:
         for name in self.columns:
             yield name, [row[name] for row in self]
+
+
+def _restored(
+    name: str, rows: Iterable[dict[str, Any]], columns: list[str], absent: str | None
+) -> Table:
+    """Return a table of rows that were in one."""
+    part = Table(name, (), absent)
+    list.extend(part, rows)
+    part.columns = columns
+    return part
 
 
 def _cells(

@@ -85,6 +85,23 @@ def test_parts_without_samples_of_the_host_are_gaps_and_other_idle_time() -> Non
 
 
 @needs_launcher
+def test_tables_show_the_change_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    before, after = (stage2.load(SAMPLES / name) for name in ("vllm_sorting", "vllm_server"))
+    change = stage2.diff(before, after)
+    head, first, *_ = str(change.metrics).splitlines()
+    assert head.split() == ["stage", "metric", "before", "after", "change", "%", "word"]
+    step = change.metrics.row(stage="decode", metric="step_ms")
+    assert first.split()[-2:] == [f"{step['change_percent']:.2f}", step["word"]]
+    with pytest.raises(KeyError, match="did you mean 'change_percent'"):
+        change.metrics["change %"]
+    assert str(change.work).splitlines()[0].split()[:4] == ["stage", "name", "before", "after"]
+    named = change.work["name"]
+    assert all(named) and named == [row["before.name"] or row["after.name"] for row in change.work]
+    assert None in change.work["before.name"]
+
+
+@needs_launcher
 def test_sides_may_have_several_runs(tmp_path: Path) -> None:
     report = json.loads((REPORTS / "llama_1b.json").read_text())
     runs = []

@@ -132,6 +132,30 @@ def test_a_run_prints_a_fact_in_each_line(tmp_path: Path, monkeypatch: pytest.Mo
     assert str(older).splitlines() == shown
 
 
+def test_the_first_recommendation_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    text = (
+        "Give the process more processors: raise the CPU limit of its container, keep other work "
+        "off them, and let no library start more threads than there are processors."
+    )
+    cut = text[0].lower() + text[1:74] + "\N{HORIZONTAL ELLIPSIS}" + text[-65:-1]
+    lines = [{"label": "first", "text": f"{cut} (saves 3 ms)"}]
+    answer = {"short": lines, "first": {"text": text, "in_short": f"{cut} (saves 3 ms)"}}
+    run = saved(tmp_path, report(answer=answer))
+    whole = f"g{text[1:-1]} (saves 3 ms)"
+    assert "".join(whole.split()) in "".join(str(run).split())
+    assert run.answer and run.answer["short"][0]["text"] == whole
+    assert run.answer["first"]["in_short"] == whole
+    # The report as it is; and a name that was cut stays so.
+    assert run.metrics["answer"] == answer
+    name = {
+        "label": "kernel",
+        "text": "a_name_of_which_a_part_\N{HORIZONTAL ELLIPSIS}_is_not_shown",
+    }
+    run = saved(tmp_path, report(answer={**answer, "short": [name]}))
+    assert run.answer and run.answer["short"] == [name]
+
+
 def test_hostile_names_stay_text(tmp_path: Path) -> None:
     name = "<script>alert(1)</script>\n\x1b[31m" + "x" * 5000
     stage = {"stage": name, name: 1, "gpu_busy_ns": 10**30}
@@ -266,7 +290,7 @@ def test_the_table_of_kernels_becomes_rows(tmp_path: Path) -> None:
     at = table["columns"].index("first_start_ns")
     assert first["first_start_gpu_ns"] == table["begin_gpu_ns"] + table["rows"][0][at]
     assert first["stage"] in {row["stage"] for row in run.stages}
-    assert run.kernels.columns[:4] == ["stage", "class", "calls", "total_ns"]
+    assert run.kernels.columns[:4] == ["stage", "short", "calls", "total_ns"]
     assert sum(row["kernel_sum_percent"] or 0 for row in run.kernels) == pytest.approx(100)
 
 
@@ -369,3 +393,11 @@ def test_a_missing_library_is_named(library: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(ImportError, match=f"pip install {library}"):
         getattr(stage2.load(GOLDEN), f"to_{library}")()
+
+
+def test_runs_of_the_same_file_and_content_are_equal(tmp_path: Path) -> None:
+    first = saved(tmp_path, report(simulated=False))
+    assert first == stage2.load(first.path) and hash(first) == hash(stage2.load(first.path))
+    changed = saved(tmp_path, report(simulated=True))
+    assert changed.path == first.path and changed != first
+    assert first != first.metrics

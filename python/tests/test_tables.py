@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import json
 import pickle
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 import pytest
 
 import columns
 import stage2
+from stage2._absent import REASONS
 from stage2._run import Run
 
 REPOSITORY = Path(__file__).parents[2]
@@ -415,10 +417,33 @@ def test_a_gain_is_of_a_window_and_not_of_a_step() -> None:
 
 def test_energy_that_is_not_known_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     energy = sample("vllm_sorting").energy
-    assert energy.row(stage="decode")["energy_absent"] == "energy_uncertain"
+    why = energy.row(stage="decode")["energy_absent"]
+    assert why.startswith(
+        "it could be off by 49 %, more than 10 %: the reads of the energy are 122"
+    )
     assert "energy_j" in str(energy).splitlines()[0]
     known = {"energy": [{"stage": "a", "energy_j": {"known": 3.5}}]}
     assert Run(Path("x"), known).energy["energy_absent"] == [None]
+
+
+def test_each_reason_of_the_schema_has_words() -> None:
+    reasons = columns.Schema("metrics").at("Absent")["oneOf"]
+    fields = {row["properties"]["reason"]["const"]: row["properties"].keys() for row in reasons}
+    assert fields.keys() == REASONS.keys()
+    for reason, text in REASONS.items():
+        assert set(re.findall(r"\{(\w+)\}", text)) <= fields[reason], reason
+    stages = sample("regions").stages
+    assert "_" not in "".join(text.partition("(")[0] for text in stages["floor_absent"] if text)
+
+
+def test_late_ranks_are_those_that_are_late() -> None:
+    run = sample("vllm_two_gpus")
+    late = [(row["stage"], row["who"]) for row in run.late_ranks]
+    assert late == [("decode", "rank 0"), ("mixed", "rank 1"), ("(outside ranges)", "rank 0")]
+    assert None not in run.late_ranks["delays.mean_ns"]
+    given = [{**row, "delays": None} for row in run.metrics["ranks"]["late"]]
+    noise = Run(Path("x"), {"ranks": {**run.metrics["ranks"], "late": given}})
+    assert not noise.late_ranks and "by more than noise" in (noise.late_ranks.absent or "")
 
 
 @pytest.mark.parametrize("width", [40, 80, 132])
@@ -481,6 +506,44 @@ def test_sentences_wrap_and_are_whole_in_a_notebook(monkeypatch: pytest.MonkeyPa
     assert cells and all("white-space:nowrap" in style for style in cells)
 
 
+def test_findings_and_takeaways_show_their_remedies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for path in SAMPLES:
+        run = stage2.load(path)
+        shown = {
+            "findings": ["what", "why", "remedy"],
+            "takeaways": ["text", "recommendation"],
+            "recommendations": ["text", "why"],
+        }
+        for name, columns_of in shown.items():
+            table = run.table(name)
+            head, *lines = str(table).splitlines()
+            at = head.find(columns_of[0])
+            following = head[at:].split()[1:]
+            end = head.index(following[0]) if following else None
+            # Without the spaces, because words are split where a line has no room for them.
+            text = "".join("".join(line[at:end].split()) for line in lines)
+            for row in table[:20]:
+                for column in columns_of:
+                    assert "".join((row[column] or "").split()) in text, (path, name, column)
+
+
+def test_names_are_cut_where_they_stay_different(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernels = sample("vllm_sorting").kernels
+    for width in (80, 100, 160):
+        monkeypatch.setenv("COLUMNS", str(width))
+        head, *lines = str(kernels).splitlines()[:21]
+        start, end = head.index("short"), head.index("launch.grid")
+        shown = [line[start:end].strip() for line in lines]
+        assert any(text.startswith("nvjet_sm90_tst_128x16") and "TNT" in text for text in shown)
+        assert len(set(shown)) == len(set(kernels["short"][:20])) == 18
+        assert "(8, 12, 1)" in str(kernels) and "\N{HORIZONTAL ELLIPSIS}" * 2 not in str(kernels)
+    # The grid tells no rows apart, so it stands where it did.
+    monkeypatch.setenv("COLUMNS", "160")
+    attention = kernels.where(**{"class": "attention", "stage": "decode"})[:2]
+    assert str(attention).splitlines()[0].split()[:3] == ["stage", "short", "calls"]
+
+
 def test_numbers_are_aligned_on_the_right(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "120")
     stages = sample("vllm_sorting").stages
@@ -490,3 +553,60 @@ def test_numbers_are_aligned_on_the_right(monkeypatch: pytest.MonkeyPatch) -> No
     html = stages._repr_html_()
     assert re.search("<td style='text-align:right;[^']*'>744</td>", html)
     assert re.search("<td style='text-align:left;[^']*'>decode</td>", html)
+
+
+def test_a_table_is_sorted_by_columns() -> None:
+    kernels = sample("vllm_sorting").kernels
+    before = list(kernels)
+    by_calls = kernels.sort_by("calls", "total_ns", descending=True)
+    assert by_calls.name == "kernels" and by_calls.shape == kernels.shape
+    pairs = [(row["calls"], row["total_ns"]) for row in by_calls]
+    assert (
+        pairs == sorted(pairs, reverse=True) != [(row["calls"], row["total_ns"]) for row in before]
+    )
+    # What is not known comes last in both directions.
+    p99s = [kernels.sort_by("p99_ns", descending=down)["p99_ns"] for down in (False, True)]
+    for values in p99s:
+        known = [value for value in values if value is not None]
+        assert 0 < len(known) < len(values) and values[: len(known)] == known
+    assert p99s[0][0] < p99s[1][0]
+    with pytest.raises(KeyError, match="did you mean 'total_ns'"):
+        kernels.sort_by("total")
+    with pytest.raises(TypeError, match="needs the name of a column"):
+        kernels.sort_by()
+    assert kernels == before
+
+
+def test_a_table_is_read_only() -> None:
+    stages: Any = sample("vllm_sorting").stages
+    before = list(stages)
+
+    def add() -> None:
+        table = stages
+        table += before
+
+    def delete() -> None:
+        del stages[0]
+
+    changes: list[Callable[[], Any]] = [
+        lambda: stages.sort("p50_ns"),
+        lambda: stages.sort(key=len),
+        lambda: stages.append({}),
+        lambda: stages.extend([{}]),
+        lambda: stages.insert(0, {}),
+        lambda: stages.remove(before[0]),
+        stages.clear,
+        stages.pop,
+        stages.reverse,
+        lambda: stages.__setitem__(0, {}),
+        add,
+        delete,
+    ]
+    for change in changes:
+        with pytest.raises(TypeError, match=r"'stages' is read-only: `sort_by\('stage'\)` returns"):
+            change()
+    assert stages == before
+    for same in (copy.copy(stages), copy.deepcopy(stages), pickle.loads(pickle.dumps(stages))):
+        assert (same, same.name, same.columns) == (stages, "stages", stages.columns)
+    with pytest.raises(IndexError, match="the table 'stages' has 4 rows, and no row 99"):
+        stages[99]
