@@ -221,17 +221,16 @@ def _stages(metrics: Schema) -> Columns:
             "float",
             f"Share of the windows of warm calls: {name}, percent.",
         )
+    kind, text = row["gpu_idle_ns"]
+    others = "It contains the time in which the GPU worked for another stage"
+    left_out = "(`window.other_work_percent`), which `idle_percent` leaves out."
+    row["gpu_idle_ns"] = (kind, f"{text} {others} {left_out}")
     for name in ("gpu_window_ns", "gpu_busy_ns", "gpu_idle_ns"):
         text = row[name][1].replace("(recorded) ", "")
         sampled = "Only the recorded instances; None: all were recorded."
         row[f"recorded_{name}"] = ("int", f"{text} {sampled}")
     counts = ("kernels", "kernel_sum_ns", "copies", "fills", "graph_launches")
     for name, (kind, text) in row.items():
-        if name == "gpu_idle_ns":
-            text += (
-                " It contains the time in which the GPU worked for another stage "
-                "(`window.other_work_percent`), which `idle_percent` leaves out."
-            )
         if name in counts or name.startswith("gpu_"):
             scaled = "" if name.endswith("_percent") else " In a sampled run, scaled to all."
             text = text.replace("(recorded) ", "")

@@ -222,7 +222,7 @@ def _late_ranks(metrics: Metrics) -> str:
     if _at_path(metrics, ["ranks", "clock_error_ns"]) is None:
         return "no calls of collectives could be matched; the table `collectives` has the reasons"
     if _at_path(metrics, ["ranks", "late"]):
-        return "no rank was late by more than noise; the table `ranks` has how long each waited"
+        return "no rank was late by more than noise; the table `ranks` has the waiting of each"
     return "no rank was late by more than the error of the clocks"
 
 

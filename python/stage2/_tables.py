@@ -184,12 +184,13 @@ class Table(List[Dict[str, Any]]):
         """Copy and pickle the table without methods that change it."""
         return _restored, (self.name, list(self), self.columns, self.absent)
 
-    def _refuse(self, *_values: Any, **_options: Any) -> NoReturn:
+    def _refuse(self, *values: Any, **_options: Any) -> NoReturn:
         """Raise a TypeError: a table is read-only."""
+        named = [name for name in values if isinstance(name, str) and name in self.columns]
+        column = [*named, *self.columns, "COLUMN"][0]
         raise TypeError(
-            f"the table {self.name!r} is read-only: `sort_by({self.columns[0]!r})` returns a "
-            "sorted table, `where` and slices one of some rows, and `list(table)` a list that you "
-            "can change"
+            f"the table {self.name!r} is read-only: `sort_by({column!r})` returns a sorted table, "
+            "`where` and slices one of some rows, and `list(table)` a list that you can change"
         )
 
     if not TYPE_CHECKING:
