@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Mapping, NoReturn
 
 from ._layout import LayoutError, with_kernel_rows, with_timelines
-from ._show import lines_html, uncut, visible, wrapped
+from ._show import lines_html, visible, wrapped
 from ._sources import SOURCES, table_of
 from ._tables import Table, TableError, close_to
 
@@ -23,7 +23,6 @@ _FILE = "metrics.json"
 _TIMELINES = "timelines.json"
 _MAX_BYTES = 2**30
 _LATEST = "tmp/stage2/latest"
-_LINES = ("short", "lines")
 _NAMED_STAGES = 6
 _NAMED_RUNS = 4
 
@@ -121,18 +120,12 @@ class Run:
     def answer(self) -> Mapping[str, Any] | None:
         """The answer: `short` (what `print` shows), `lines` (the same in full), `stages`, `first`.
 
-        None if the run has none. Times that were calculated, such as floors, have fractions. The
-        first recommendation is in full, also where the lines of the report had no room for it.
+        None if the run has none. Times that were calculated, such as floors, have fractions.
         """
         answer = self.metrics.get("answer")
         if not isinstance(answer, dict):
             return None
-        first = answer.get("first")
-        text = first.get("text") if isinstance(first, dict) else None
-        if not isinstance(first, dict) or not isinstance(text, str):
-            return answer
-        whole = {name: _uncut_lines(answer[name], text) for name in _LINES if name in answer}
-        return {**answer, **whole, "first": _uncut_values(first, text)}
+        return answer
 
     @property
     def stages(self) -> Table:
@@ -391,18 +384,6 @@ class Run:
 
         """
         return self.table(table).to_polars()
-
-
-def _uncut_lines(lines: Any, whole: str) -> Any:
-    if not isinstance(lines, list):
-        return lines
-    return [_uncut_values(row, whole) if isinstance(row, dict) else row for row in lines]
-
-
-def _uncut_values(row: Mapping[str, Any], whole: str) -> dict[str, Any]:
-    return {
-        name: uncut(text, whole) if isinstance(text, str) else text for name, text in row.items()
-    }
 
 
 def load(run: str | os.PathLike[str] = _LATEST) -> Run:

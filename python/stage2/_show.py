@@ -24,7 +24,6 @@ _PROSE_CHARS = 2000
 _SPACE = "  "
 _SHARE = "_percent"
 _CUT = "\N{HORIZONTAL ELLIPSIS}"
-_KNOWN_BY = 12
 """So many characters next to what was cut show where it was in the whole text."""
 _NUMBERS = ("pid", "_id", "line", "_index", "rank")
 """The ends of the names of numbers that are not amounts."""
@@ -305,16 +304,6 @@ def _cut(text: str, limit: int, head: int | None = None) -> str:
     tail = text[len(text) - (limit - 1 - head) :]
     # A name may have been cut before, next to this place.
     return f"{text[:head].rstrip(_CUT)}{_CUT}{tail.lstrip(_CUT)}"
-
-
-def uncut(text: str, whole: str) -> str:
-    """Put back what was cut from the middle of a part of `text`, if `whole` has that part."""
-    before, mark, after = text.partition(_CUT)
-    at = [whole.find(before[-_KNOWN_BY:]), whole.rfind(after[:_KNOWN_BY])]
-    if not mark or min(map(len, (before, after))) < _KNOWN_BY or min(at) < 0:
-        return text
-    start, end = at[0] + _KNOWN_BY, at[1]
-    return f"{before}{whole[start:end]}{after}" if start <= end else text
 
 
 def _time(ns: float) -> str:

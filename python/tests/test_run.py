@@ -132,30 +132,6 @@ def test_a_run_prints_a_fact_in_each_line(tmp_path: Path, monkeypatch: pytest.Mo
     assert str(older).splitlines() == shown
 
 
-def test_the_first_recommendation_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    text = (
-        "Give the process more processors: raise the CPU limit of its container, keep other work "
-        "off them, and let no library start more threads than there are processors."
-    )
-    cut = text[0].lower() + text[1:74] + "\N{HORIZONTAL ELLIPSIS}" + text[-65:-1]
-    lines = [{"label": "first", "text": f"{cut} (saves 3 ms)"}]
-    answer = {"short": lines, "first": {"text": text, "in_short": f"{cut} (saves 3 ms)"}}
-    run = saved(tmp_path, report(answer=answer))
-    whole = f"g{text[1:-1]} (saves 3 ms)"
-    assert "".join(whole.split()) in "".join(str(run).split())
-    assert run.answer and run.answer["short"][0]["text"] == whole
-    assert run.answer["first"]["in_short"] == whole
-    # The report as it is; and a name that was cut stays so.
-    assert run.metrics["answer"] == answer
-    name = {
-        "label": "kernel",
-        "text": "a_name_of_which_a_part_\N{HORIZONTAL ELLIPSIS}_is_not_shown",
-    }
-    run = saved(tmp_path, report(answer={**answer, "short": [name]}))
-    assert run.answer and run.answer["short"] == [name]
-
-
 def test_hostile_names_stay_text(tmp_path: Path) -> None:
     name = "<script>alert(1)</script>\n\x1b[31m" + "x" * 5000
     stage = {"stage": name, name: 1, "gpu_busy_ns": 10**30}

@@ -188,7 +188,7 @@ fn timeline(timeline: &StepTimeline, noun: &str, extent: Extent, id: &str) -> St
         .collect();
     let pieces = lanes.iter().map(|lane| lane.work.len() as u64).sum::<u64>();
     let waits = lanes.iter().flat_map(|lane| &lane.work).any(|work| work.waiting_ns > 0);
-    let waits = if waits { " The waiting part of a collective is a bar of its own." } else { "" };
+    let waits = if waits { " The waiting part of a collective is a separate bar." } else { "" };
     let description = format!(
         "This is {} {}, {}: {}, {}, {}. The list below has the names with their times.{waits}",
         noun,

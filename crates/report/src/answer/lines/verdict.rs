@@ -12,7 +12,7 @@ use stage2_model::{
 const PARTS: usize = 2;
 /// ... and the smallest share of one, percent.
 const PART_PERCENT: f64 = 10.0;
-/// Characters of what to do, and of a name.
+/// Characters of what to do, about, and of a name.
 const ACTION_CHARS: usize = 150;
 const NAME_CHARS: usize = 40;
 
@@ -190,6 +190,14 @@ fn idle_to_measure(first: &FirstStep, mean: Option<&MeanTime>) -> String {
     }
 }
 
+/// The clauses of a text that fit into so many characters; at least the first one.
+fn clauses_within(text: &str, chars: usize) -> String {
+    let Some((limit, _)) = text.char_indices().nth(chars) else { return text.to_owned() };
+    let ends = || text.match_indices([',', ';']).map(|(at, _)| at);
+    let end = ends().take_while(|at| *at <= limit).last().or_else(|| ends().next());
+    text.get(..end.unwrap_or(text.len())).unwrap_or(text).to_owned()
+}
+
 /// What to do, as one clause.
 fn action(report: &Report, first: &FirstStep) -> String {
     let late = first.stage.as_deref().and_then(|stage| late_rank(report, stage));
@@ -219,7 +227,7 @@ fn action(report: &Report, first: &FirstStep) -> String {
     };
     let text = first.text.trim_end_matches('.');
     let end = ends.iter().filter_map(|end| text.find(end)).min().unwrap_or(text.len());
-    let clause = shorten(text.get(..end).unwrap_or(text), ACTION_CHARS);
+    let clause = clauses_within(text.get(..end).unwrap_or(text), ACTION_CHARS);
     let mut letters = clause.chars();
     let is_verb =
         ["Make ", "Give "].iter().any(|verb| clause.starts_with(verb)) || !clause.contains('(');
@@ -254,6 +262,15 @@ mod tests {
 
     fn in_words(report: &Report, first: &FirstStep) -> FirstStep {
         FirstStep { in_short: in_short(report, first), ..first.clone() }
+    }
+
+    #[test]
+    fn an_action_ends_with_a_clause() {
+        let text = "raise the limit, keep other work off them, and start fewer threads";
+        assert_eq!(clauses_within(text, 50), "raise the limit, keep other work off them");
+        assert_eq!(clauses_within(text, 3), "raise the limit");
+        assert_eq!(clauses_within(text, 99), text);
+        assert_eq!(clauses_within("no clause ends here", 3), "no clause ends here");
     }
 
     #[test]
