@@ -24,7 +24,6 @@ _PROSE_CHARS = 2000
 _SPACE = "  "
 _SHARE = "_percent"
 _CUT = "\N{HORIZONTAL ELLIPSIS}"
-"""So many characters next to what was cut show where it was in the whole text."""
 _NUMBERS = ("pid", "_id", "line", "_index", "rank")
 """The ends of the names of numbers that are not amounts."""
 _PLACES = ("device", "path", "file")
