@@ -462,7 +462,7 @@ fn undecided(metric: &MetricChange) -> Option<String> {
                 "too small to count (its interval is {ends}{unit}, and the change is below the minimum)"
             )
         }
-        _ if metric.noise.exceeds_value => "its noise is as large as the number itself".to_owned(),
+        _ if metric.noise.exceeds_value => "its noise covers a factor of 2".to_owned(),
         (_, Some(NoiseText::Interval(ends, unit))) => {
             format!("within noise (its interval {ends}{unit} holds 0)")
         }

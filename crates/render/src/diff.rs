@@ -276,8 +276,8 @@ fn not_judged_note(page: &str) -> String {
     }
 }
 
-const NOT_JUDGED: &str = "Not judged: a run has only one value of the number, or its noise is too large: the ±, or an end of \
-                          the interval, reaches 100 % of the value before.";
+const NOT_JUDGED: &str = "Not judged: a run has only one value of the number, or its noise is too large: the ±, or the \
+                          interval, covers twice or half the value before.";
 
 /// A number of the stages in each run of both sides: what the median of a side is of.
 struct OfRuns<'c> {
