@@ -685,6 +685,12 @@ pub struct Noise {
 }
 
 impl Noise {
+    /// The same in another unit, of which there are so many.
+    pub(crate) fn times(self, scale: f64) -> Self {
+        let scaled = |value: Option<f64>| value.map(|value| value * scale);
+        Self { threshold: scaled(self.threshold), single: scaled(self.single), ..self }
+    }
+
     /// What a part of the number has to change by at least; null: not known.
     pub(crate) fn least(self) -> Option<f64> {
         self.threshold.map(|threshold| threshold.max(self.single.unwrap_or(0.0)))

@@ -71,6 +71,8 @@ const NOT_WARNED: [Layout; 4] = [
 const LABEL_CHARS: usize = 12;
 /// Stands for a space at which no line breaks.
 const TIED: char = '\u{1}';
+/// Marks what has no room.
+const MORE_IN_FULL: &str = "more: --full";
 /// Lines of the verdict, and of the caution before it.
 const VERDICT: usize = 4;
 const CAUTION: usize = 2;
@@ -93,6 +95,15 @@ pub(super) fn screen(of: &Comparison, width: usize, height: usize) -> Vec<String
         for (label, most) in BELOW.iter().zip(limits).filter(|(_, most)| **most > 0) {
             let is_news = *label != "libraries" || !of.libraries.is_empty();
             all.extend(labelled(of, label, width, *most).into_iter().filter(|_| is_news));
+        }
+        let is_left_out = |(label, most): &(&&str, &usize)| {
+            **most == 0 && (**label != "libraries" || !of.libraries.is_empty())
+        };
+        let left_out = BELOW.iter().zip(limits).filter(is_left_out);
+        let left_out: Vec<&str> = left_out.map(|(label, _)| *label).collect();
+        if !left_out.is_empty() {
+            let names = left_out.join(", ");
+            all.push(format!("{:LABEL_CHARS$}{MORE_IN_FULL} ({names})", ""));
         }
         all
     };
@@ -177,7 +188,10 @@ fn stages(of: &Comparison, width: usize) -> Vec<String> {
         rows.iter_mut().for_each(|row| row[1] = row[1].replace(" ms per ", " ms/"));
     }
     let gap = if fits(&rows, GAP) || !fits(&rows, NARROW_GAP) { GAP } else { NARROW_GAP };
-    if !fits(&rows, gap) {
+    let columns = widths(&rows);
+    let is_noise_below = width < NARROW
+        && [0, 2, 3, 4].map(|at| columns[at] + gap.len()).iter().sum::<usize>() <= width;
+    if !fits(&rows, gap) && !is_noise_below {
         // The verdict has the noise as well.
         rows.iter_mut().for_each(|row| row[3].clear());
     }
@@ -198,7 +212,7 @@ fn stages(of: &Comparison, width: usize) -> Vec<String> {
             let times = rows.iter().filter(|row| !row[0].is_empty());
             let below = |row: &[String; 5]| {
                 let indent = " ".repeat(columns[0] + gap.len());
-                format!("{indent}{}", line(row, &[2, 4]))
+                format!("{indent}{}", line(row, &[2, 3, 4]))
             };
             let two = times.flat_map(|row| [line(row, &[0, 1]), below(row)]);
             two.filter(|line| !line.trim().is_empty()).collect()
@@ -315,10 +329,12 @@ fn bars(of: &Comparison, width: usize, most: usize) -> Vec<String> {
         bar(sum.ns, fill, &sum.name)
     }));
     let is_used = |fill: &str| lines.iter().any(|line| line.contains(fill));
-    let legend = LEGEND.iter().filter(|(fill, _)| is_used(fill));
+    let legend = [(CHANGE, beyond(of)), (NOISE_BAR, "within noise, or the rest")];
+    let legend = legend.iter().filter(|(fill, _)| is_used(fill));
     let mut legend: Vec<String> =
         legend.map(|(fill, meaning)| format!("{fill} {meaning}")).collect();
-    let open = why_open(&parts, is_alike);
+    let is_mixed = sums.iter().any(|sum| is_alike && sum.is_mixed());
+    let open = why_open(&parts, is_alike, is_mixed);
     match (is_used(OPEN), is_used("not judged")) {
         (true, _) => legend.push(format!("{OPEN} {open}")),
         // The word stands behind a name.
@@ -344,21 +360,26 @@ fn bars(of: &Comparison, width: usize, most: usize) -> Vec<String> {
 }
 
 /// That a part is not judged, and why.
-pub(super) fn why_open(parts: &Parts<'_>, is_alike: bool) -> String {
+///
+/// `is_mixed`: a bar is of several parts, of which some are judged.
+pub(super) fn why_open(parts: &Parts<'_>, is_alike: bool, is_mixed: bool) -> String {
+    let what = if is_mixed { "not judged, or only in part" } else { "not judged" };
     let why = match is_alike {
         true => parts.why_not_judged(),
-        false => Some("the sides hardly compare".to_owned()),
+        false => Some("the sides are hardly comparable".to_owned()),
     };
-    why.map_or_else(|| "not judged".to_owned(), |why| format!("not judged: {why}"))
+    why.map_or_else(|| what.to_owned(), |why| format!("{what}: {why}"))
 }
 
 /// What the bars are made of.
 const CHANGE: &str = "█";
 const NOISE_BAR: &str = "░";
 const OPEN: &str = "□";
-/// What each of them means.
-const LEGEND: [(&str, &str); 2] =
-    [(CHANGE, "beyond noise"), (NOISE_BAR, "within noise, or the rest")];
+
+/// What a change exceeds. Of one run per side, nobody knows how much runs differ.
+pub(super) fn beyond(of: &Comparison) -> &'static str {
+    if of.is_of_two_runs() { "beyond the noise within the runs" } else { "beyond noise" }
+}
 
 /// The word behind a number, whose sign already means longer or shorter.
 pub(super) fn sign_less(word: &'static str) -> &'static str {
@@ -395,6 +416,29 @@ pub(super) struct Sum<'p> {
     /// All of them changed beyond noise.
     pub(super) is_change: bool,
     pub(super) is_judged: bool,
+}
+
+impl Sum<'_> {
+    /// Whether some of its parts are judged, and others not.
+    pub(super) fn is_mixed(&self) -> bool {
+        let is_judged = |part: &&PartChange<'_>| part.is_judged() || part.is_beyond_noise();
+        self.parts.iter().any(is_judged) && !self.parts.iter().all(is_judged)
+    }
+
+    /// How many of its parts have which word: `19 within noise, 4 not judged, 1 shorter`.
+    pub(super) fn words(&self) -> String {
+        let mut words: Vec<(&str, usize)> = Vec::new();
+        for part in &self.parts {
+            let word = if part.word() == "noise" { "within noise" } else { part.word() };
+            match words.iter_mut().find(|(known, _)| *known == word) {
+                Some((_, number)) => *number += 1,
+                None => words.push((word, 1)),
+            }
+        }
+        words.order_by(|(_, a), (_, b)| b.cmp(a));
+        let words = words.iter().map(|(word, number)| format!("{number} {word}"));
+        words.collect::<Vec<_>>().join(", ")
+    }
 }
 
 /// As many parts as there may be bars. What is no more than noise, or little of the change, is one of them, and so is
@@ -437,6 +481,10 @@ pub(super) fn shown_parts<'p>(parts: &'p Parts<'p>, most: usize, chars: usize) -
     if is_little {
         others.append(&mut beyond);
         others.order_by(|a, b| b.change_ns.abs().total_cmp(&a.change_ns.abs()));
+    }
+    // A single one has its name, and takes no more room.
+    for single in [&mut beyond, &mut others].into_iter().filter(|parts| parts.len() == 1) {
+        rows.append(single);
     }
     let mut sums = Vec::new();
     if !beyond.is_empty() {
@@ -582,7 +630,18 @@ fn fitted(text: &str, width: usize, most: usize) -> Vec<String> {
         (lines.len() <= most).then_some(lines)
     };
     let fits = ends.iter().rev().find_map(without);
-    fits.or_else(|| ends.iter().rev().find_map(shortest)).unwrap_or_else(|| wrapped(text, most))
+    // The first clause is too long: it ends behind a word, and in front of a bracket that would be cut.
+    let head = text.get(..ends.first().copied().unwrap_or(text.len())).unwrap_or(text);
+    let head = head.split_once(" (").map_or(head, |(head, _)| head);
+    let words: Vec<usize> = head.match_indices(' ').map(|(at, _)| at).chain([head.len()]).collect();
+    let behind_word = |end: &usize| {
+        let lines = wrapped(&format!("{}…", head.get(..*end)?), usize::MAX);
+        (lines.len() <= most).then_some(lines)
+    };
+    fits.or_else(|| ends.iter().rev().find_map(shortest))
+        .or_else(|| words.iter().rev().find_map(without))
+        .or_else(|| words.iter().rev().find_map(behind_word))
+        .unwrap_or_else(|| wrapped(text, most))
 }
 
 /// A class with the kernel that most of its change is in, or what the GPU was idle for.
@@ -777,6 +836,7 @@ mod tests {
             change_ns: us * 1e3,
             verdict,
             noise: stage2_diff::Noise { method, ..Default::default() },
+            interval: None,
         };
         let change = |us| part(us, Verdict::Increased, NoiseMethod::Instances);
         let open = |us| part(us, Verdict::None, NoiseMethod::OneRunEach);
