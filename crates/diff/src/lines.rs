@@ -178,7 +178,7 @@ fn busier<'c>(stages: &[&'c StageChange]) -> Option<(&'c StageChange, String)> {
 }
 
 /// Behind the verdict on one run per side.
-const TWO_RUNS: &str = ". Run-to-run variation is unknown; compare 4 runs per side.";
+const TWO_RUNS: &str = ". Run-to-run variation is unknown; compare 4 per side.";
 
 /// What a change of a stage is for the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -553,7 +553,7 @@ fn stages(of: &Comparison) -> String {
             (Presence::Both, None) => of_metric(row, noise_cell),
             _ => None,
         })
-        .left(NAME, |row| of_metric(row, |m| code(&m.metric)))
+        .left(NAME, |row| of_metric(row, |m| in_condition(m, Some(row.0))))
         .markdown_with_rest_in("the JSON");
     let apart = of.stages.len() - of_model.len();
     if apart == 0 {
@@ -689,6 +689,12 @@ fn metric_name(row: &MetricChange, stage: Option<&StageChange>) -> String {
     text(&format!("{}{per}", row.label()))
 }
 
+/// A metric as a condition names it, to be copied: `decode.step_ms`.
+fn in_condition(row: &MetricChange, stage: Option<&StageChange>) -> String {
+    let stage = stage.map_or("run", |stage| stage.stage.as_str());
+    code(&format!("{stage}.{}", row.metric))
+}
+
 /// `step`: what a step is whose times are compared. It is not always what a report calls a step.
 fn metrics(rows: &[&MetricChange], stage: Option<&StageChange>) -> String {
     Table::new(rows)
@@ -701,7 +707,7 @@ fn metrics(rows: &[&MetricChange], stage: Option<&StageChange>) -> String {
             stage.map_or_else(|| row.word().to_owned(), |stage| weighed_word(stage, row))
         })
         .left(NOISE, |row| noise_cell(row))
-        .left(NAME, |row| code(&row.metric))
+        .left(NAME, |row| in_condition(row, stage))
         .markdown()
 }
 

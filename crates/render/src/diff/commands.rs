@@ -1,8 +1,7 @@
 //! The commands of both sides -> what tells them apart, with the same words around it on both.
 
-/// Words at the head of both commands, and an option whose value differs.
-const HEAD: usize = 2;
-const BEFORE: usize = 1;
+/// Words at the head of both commands: `python3 -m MODULE`.
+const HEAD: usize = 3;
 /// Longer commands are not compared by their words: the table grows with the square.
 const MOST_WORDS: usize = 512;
 /// Stands for words that both commands have.
@@ -28,7 +27,12 @@ pub(super) fn told_apart(before: &str, after: &str) -> Option<[String; 2]> {
         }
         let [words, _] = &run.words;
         let head = if at == 0 { HEAD } else { 0 };
-        let tail = if at == last { 0 } else { BEFORE };
+        // An option, or one with its value.
+        let tail = match words.last() {
+            _ if at == last => 0,
+            Some(word) if word.starts_with('-') => 1,
+            _ => 2,
+        };
         let kept: Vec<&str> = match words.len() > head + tail + 1 {
             true => {
                 let (first, others) = words.split_at(head);
@@ -105,13 +109,12 @@ mod tests {
         assert_eq!(
             said(&old, &new).as_deref(),
             Some(
-                "vllm serve … 8000 --scheduler-cls sorting.Sorting --end | vllm serve … 8000 --end"
+                "vllm serve model … --port 8000 --scheduler-cls sorting.Sorting --end | vllm serve model … --port 8000 --end"
             )
         );
         let (old, new) =
             (format!("run {common} --n 1 {common}"), format!("run {common} --n 2 {common}"));
-        let value =
-            "run --gpu-memory-utilization … --n 1 … | run --gpu-memory-utilization … --n 2 …";
+        let value = "run --gpu-memory-utilization 0.5 … --n 1 … | run --gpu-memory-utilization 0.5 … --n 2 …";
         assert_eq!(said(&old, &new).as_deref(), Some(value));
         assert_eq!(said(&old, &old), None);
         assert_eq!(said("a b", "c d"), None, "they are whole");

@@ -96,8 +96,9 @@ pub(super) fn screen(of: &Comparison, width: usize, height: usize) -> Vec<String
             let is_news = *label != "libraries" || !of.libraries.is_empty();
             all.extend(labelled(of, label, width, *most).into_iter().filter(|_| is_news));
         }
-        let is_left_out = |(label, most): &(&&str, &usize)| {
-            **most == 0 && (**label != "libraries" || !of.libraries.is_empty())
+        let is_left_out = |(label, most): &(&&str, &usize)| match **most {
+            0 => **label != "libraries" || !of.libraries.is_empty(),
+            _ => labelled(of, label, width, **most).last().is_some_and(|line| line.ends_with('…')),
         };
         let left_out = BELOW.iter().zip(limits).filter(is_left_out);
         let left_out: Vec<&str> = left_out.map(|(label, _)| *label).collect();
@@ -639,7 +640,7 @@ fn fitted(text: &str, width: usize, most: usize) -> Vec<String> {
         (lines.len() <= most).then_some(lines)
     };
     fits.or_else(|| ends.iter().rev().find_map(shortest))
-        .or_else(|| words.iter().rev().find_map(without))
+        .or_else(|| words.last().and_then(without))
         .or_else(|| words.iter().rev().find_map(behind_word))
         .unwrap_or_else(|| wrapped(text, most))
 }
@@ -778,6 +779,14 @@ mod tests {
                 let lines = screen(&of, 80, height);
                 let has = |label: &str| lines.iter().any(|line| line.starts_with(label));
                 assert!(has("comparable  ") && has("noise  ") && has("next  "), "{lines:#?}");
+                let is_missing = |label: &&&str| !has(label) && !of.libraries.is_empty();
+                let missing: Vec<&str> = BELOW.iter().filter(is_missing).copied().collect();
+                let marked = lines.iter().find(|line| line.trim().starts_with("more: --full ("));
+                let marked = marked.map(String::as_str).unwrap_or_default();
+                assert!(
+                    missing.iter().all(|label| marked.contains(label)),
+                    "{missing:?} {lines:#?}"
+                );
                 let bars = lines.iter().filter(|line| line.contains(OPEN)).count();
                 assert!(bars > if height == 60 { 8 } else { 2 }, "{bars} bars: {lines:#?}");
                 if conditions == 0 {
@@ -806,6 +815,16 @@ mod tests {
             ["it is", "-41.6 %", "(within", "± 61.2 %)"]
         );
         assert_eq!(fitted(")))((, a)", 4, 1).len(), 1, "no brackets that match");
+        let numbers = "with care: prompt tokens in a prefill step (512 → 811); other command";
+        assert_eq!(
+            fitted(numbers, 47, 1),
+            ["with care: prompt tokens in a prefill step…"],
+            "no number is cut"
+        );
+        assert_eq!(
+            fitted(numbers, 56, 1),
+            ["with care: prompt tokens in a prefill step; more: --full"]
+        );
     }
 
     #[test]
@@ -853,5 +872,17 @@ mod tests {
         let named = shown(vec![change(800.0), change(2.0), open(200.0), open(80.0)]);
         let said = "3 more: idle: copy (a.py) +0.20 ms, idle: copy (a.py) +80 us, …";
         assert_eq!(named, (1, vec![said.to_owned()]));
+        let single = shown(vec![change(900.0), change(30.0), change(20.0), open(30.0)]);
+        assert_eq!(single, (4, vec![]), "a single part has its name");
+        let parts = [open(1.0), change(1.0), open(2.0)];
+        let mixed = Sum {
+            name: String::new(),
+            ns: 0.0,
+            parts: parts.iter().collect(),
+            is_change: false,
+            is_judged: false,
+        };
+        assert!(mixed.is_mixed());
+        assert_eq!(mixed.words(), "2 not judged, 1 longer");
     }
 }
