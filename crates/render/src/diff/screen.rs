@@ -88,7 +88,7 @@ pub(super) fn screen(of: &Comparison, width: usize, height: usize) -> Vec<String
     let others = if is_warned { &WARNED[..] } else { &NOT_WARNED[..] };
     let mut lines = vec![short_title(of, width - 1)];
     lines.extend(top(of, width, (CAUTION, VERDICT)));
-    let with = |(most, limits): &Layout| {
+    let with = |(most, limits): &Layout, is_close: bool| {
         let mut all = lines.clone();
         all.extend(bars(of, width, *most));
         all.push(String::new());
@@ -102,15 +102,25 @@ pub(super) fn screen(of: &Comparison, width: usize, height: usize) -> Vec<String
         };
         let left_out = BELOW.iter().zip(limits).filter(is_left_out);
         let left_out: Vec<&str> = left_out.map(|(label, _)| *label).collect();
-        if !left_out.is_empty() {
-            let names = left_out.join(", ");
-            all.push(format!("{:LABEL_CHARS$}{MORE_IN_FULL} ({names})", ""));
+        // In the first line if there is no room for another one.
+        let title_chars = all.first().map_or(0, |title| title.chars().count());
+        let gap = (width - 1).saturating_sub(title_chars + MORE_IN_FULL.len());
+        match all.first_mut().filter(|_| is_close && gap >= GAP.len()) {
+            _ if left_out.is_empty() => {}
+            Some(title) => title.push_str(&format!("{:gap$}{MORE_IN_FULL}", "")),
+            None => {
+                let names = left_out.join(", ");
+                all.push(format!("{:LABEL_CHARS$}{MORE_IN_FULL} ({names})", ""));
+            }
         }
         all
     };
     let all = || LAYOUTS.iter().chain(others);
-    let fitting = all().map(with).find(|screen| screen.len() <= room);
-    fitting.or_else(|| all().last().map(with)).unwrap_or_default()
+    let fitting = |is_close: bool| {
+        all().map(|layout| with(layout, is_close)).find(|screen| screen.len() <= room)
+    };
+    let fitting = fitting(false).or_else(|| fitting(true));
+    fitting.or_else(|| Some(with(all().last()?, true))).unwrap_or_default()
 }
 
 /// The title in so many characters: a long one has the folders of the runs without those above them.
@@ -783,10 +793,9 @@ mod tests {
                 let missing: Vec<&str> = BELOW.iter().filter(is_missing).copied().collect();
                 let marked = lines.iter().find(|line| line.trim().starts_with("more: --full ("));
                 let marked = marked.map(String::as_str).unwrap_or_default();
-                assert!(
-                    missing.iter().all(|label| marked.contains(label)),
-                    "{missing:?} {lines:#?}"
-                );
+                let is_in_title = lines.first().is_some_and(|title| title.ends_with(MORE_IN_FULL));
+                let are_named = missing.iter().all(|label| marked.contains(label));
+                assert!(is_in_title || are_named, "{missing:?} {lines:#?}");
                 let bars = lines.iter().filter(|line| line.contains(OPEN)).count();
                 assert!(bars > if height == 60 { 8 } else { 2 }, "{bars} bars: {lines:#?}");
                 if conditions == 0 {
