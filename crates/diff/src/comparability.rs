@@ -28,12 +28,12 @@ type TextOf = fn(&Run<'_>) -> Option<String>;
 const OF_ONE_SIDE: [(&str, &str, TextOf); 4] = [
     (
         "overloaded processors",
-        "launching threads waited for a processor: idle and host times are longer for that alone",
+        "launching threads waited for a processor: idle and host times are longer for that reason alone",
         |run| overload(run.report),
     ),
     (
         "coverage is partial",
-        "what was not recorded is in no number: calls and times may be smaller for that alone",
+        "what was not recorded is in no number: calls and times may be smaller for that reason alone",
         |run| {
             let verdict = &run.report.coverage.verdict;
             (verdict.status == Status::Partial).then(|| shown(&verdict.text))
@@ -109,7 +109,7 @@ fn overload(report: &Report) -> Option<String> {
         Some(process.delay_ns as f64 * 100.0 / all_ns.max(1) as f64)
     });
     let most = percents.max_by(f64::total_cmp);
-    Some(most.map_or_else(|| "yes".to_owned(), |percent| format!("waits {percent:.0} %")))
+    Some(most.map_or_else(|| "yes".to_owned(), |percent| format!("waiting {percent:.0} %")))
 }
 
 /// Share of the readings from which a limit is one of the run, and no moment of it.
@@ -169,7 +169,7 @@ const TOPICS: [(&str, Severity, &str); 34] = [
     (
         "calls at a time",
         Warning,
-        "tokens per second and the mean step follow it, and the time of a call need not",
+        "concurrency changes tokens/s and the mean step, but not necessarily the time of a call",
     ),
     ("source of the rows", Warning, "tools measure differently: compare runs of one tool"),
     (
@@ -207,7 +207,7 @@ const TOPICS: [(&str, Severity, &str); 34] = [
     ("GPU clock", Note, "the highest clock that the GPU states"),
     ("CPU", Note, "host times, launch gaps and idle times depend on it"),
     ("host", Note, "another machine, perhaps with other clocks and neighbours"),
-    ("command", Note, "expected if the change is one of its arguments"),
+    ("command", Note, "expected if you changed these arguments"),
     ("collector", Note, "versions may cost the workload differently"),
     ("schema version", Note, "numbers that the older version does not have are missing"),
     ("CUPTI", Note, "versions may cost the workload differently"),

@@ -616,7 +616,7 @@ pub enum NoiseText {
     Within(String),
     /// Of several, the changes that they allow, and their unit: `[-45.1, -18.0]`, ` %`.
     Interval(String, &'static str),
-    /// It is as large as the value itself.
+    /// The number may be twice or half the other one.
     ExceedsValue,
 }
 
@@ -625,7 +625,7 @@ impl std::fmt::Display for NoiseText {
         match self {
             NoiseText::Within(least) => write!(f, "± {least}"),
             NoiseText::Interval(ends, _) => f.write_str(ends),
-            NoiseText::ExceedsValue => f.write_str("± over 100 %"),
+            NoiseText::ExceedsValue => f.write_str("± over 2x"),
         }
     }
 }
@@ -675,7 +675,7 @@ pub struct Noise {
     pub threshold: Option<f64>,
     /// Probability of such ranks if nothing changed; null: no rank test.
     pub p_value: Option<f64>,
-    /// There is no difference beyond noise, but the noise allows a change as large as the number before: the runs do not tell.
+    /// There is no difference beyond noise, but the noise allows the number to be twice or half the one before: the runs do not tell.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exceeds_value: bool,
     /// If a side is a single run: the noise within it, and within the runs that it is compared with, in the unit of the
@@ -685,6 +685,12 @@ pub struct Noise {
 }
 
 impl Noise {
+    /// The same in another unit, of which there are so many.
+    pub(crate) fn times(self, scale: f64) -> Self {
+        let scaled = |value: Option<f64>| value.map(|value| value * scale);
+        Self { threshold: scaled(self.threshold), single: scaled(self.single), ..self }
+    }
+
     /// What a part of the number has to change by at least; null: not known.
     pub(crate) fn least(self) -> Option<f64> {
         self.threshold.map(|threshold| threshold.max(self.single.unwrap_or(0.0)))
@@ -700,14 +706,14 @@ impl Noise {
         let is_range = matches!(self.method, NoiseMethod::RankTest | NoiseMethod::Separation);
         match (self.method, self.exceeds_value) {
             (NoiseMethod::OneRunEach, _) => Some("one value per run"),
-            (_, true) if is_range => Some("interval reaches 100 %"),
-            (_, true) => Some("± over 100 %"),
+            (_, true) if is_range => Some("interval reaches 2x"),
+            (_, true) => Some("± over 2x"),
             (_, false) => None,
         }
     }
 }
 
-/// Reasons, each once: `one value per run, or ± over 100 %`; nothing of none.
+/// Reasons, each once: `one value per run, or ± over 2x`; nothing of none.
 pub(crate) fn either(reasons: impl Iterator<Item = &'static str>) -> Option<String> {
     let reasons: std::collections::BTreeSet<&str> = reasons.collect();
     let reasons: Vec<&str> = reasons.into_iter().rev().collect();

@@ -374,7 +374,7 @@ fn find_metric<'c>(condition: &Condition, of: &'c Comparison) -> Result<&'c Metr
         let of = change.per_of("step_ms");
         if change.metric("tokens_per_s").is_some_and(|rate| rate.change.is_some()) {
             return Err(format!(
-                "`{stage}` has no token_ms, because a step of it works on many tokens at once; use tokens_per_s, or \
+                "`{stage}` has no token_ms, because one step of it processes many tokens; use tokens_per_s, or \
                  step_ms for its time{of}"
             ));
         }
@@ -421,7 +421,7 @@ fn decide(
         (false, false, _) => (Outcome::Passed, format!("{numbers}: within the limit")),
         (false, true, Some(why)) if !strict => {
             let text = format!(
-                "{numbers}: beyond the limit, but {why}, so that it does not fail; {}, or use --strict to fail in such a case",
+                "{numbers}: beyond the limit, but {why}, so it does not fail; {}, or use --strict to fail in such a case",
                 remedy(metric)
             );
             (Outcome::Undecided, text)
@@ -462,7 +462,7 @@ fn undecided(metric: &MetricChange) -> Option<String> {
                 "too small to count (its interval is {ends}{unit}, and the change is below the minimum)"
             )
         }
-        _ if metric.noise.exceeds_value => "its noise is as large as the number itself".to_owned(),
+        _ if metric.noise.exceeds_value => "its noise covers a factor of 2".to_owned(),
         (_, Some(NoiseText::Interval(ends, unit))) => {
             format!("within noise (its interval {ends}{unit} holds 0)")
         }

@@ -27,9 +27,6 @@ const TIMES: [(&str, &str); 5] = [
 const STEP: &str = "step";
 const ABSENT: &str = "not known";
 
-/// Other numbers that the verdict names.
-const OTHERS: usize = 1;
-
 /// What became of the times of the stages: the word of the verdict, and its colour on a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outlook {
@@ -181,7 +178,7 @@ fn busier<'c>(stages: &[&'c StageChange]) -> Option<(&'c StageChange, String)> {
 }
 
 /// Behind the verdict on one run per side.
-const TWO_RUNS: &str = ". How much runs vary is unknown: compare 4 per side.";
+const TWO_RUNS: &str = ". Run-to-run variation is unknown; compare 4 per side.";
 
 /// What a change of a stage is for the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -361,8 +358,8 @@ type Other<'c> = (Option<&'c StageChange>, &'c MetricChange);
 /// Names of the mean time of a step, the first that changed for all.
 const MEANS: [&str; 3] = ["step_mean_ms", "host_ms", "window_ms"];
 
-/// How many metrics other than the times of the stages, and the one that is `told`, changed, with the largest of those
-/// that got worse.
+/// How many metrics other than the times of the stages, and the one that is `told`, changed, with the largest of them by
+/// its share of a step, and of those that got worse.
 fn other_metrics(
     of: &Comparison,
     stages: &[&StageChange],
@@ -395,11 +392,7 @@ fn other_metrics(
     let is_changed =
         |metric: &MetricChange| metric.verdict.is_change() && is_seen(metric) && !is_told(metric);
     let changed: Vec<Other<'_>> = all.filter(|(_, metric)| is_changed(metric)).collect();
-    let mut worse: Vec<&Other<'_>> =
-        changed.iter().filter(|(_, metric)| metric.is_worse()).collect();
-    let size = |metric: &MetricChange| metric.change_percent.unwrap_or(f64::MAX).abs();
-    worse.order_by(|a, b| size(b.1).total_cmp(&size(a.1)));
-    let text = |(stage, metric): &&Other<'_>| {
+    let text = |(stage, metric): &Other<'_>| {
         let metric_name = shorten(&label(&metric.metric), NAME_LIMIT);
         let change = change_text(metric);
         let Some(stage) = stage else { return format!("run {metric_name} {change}") };
@@ -415,21 +408,50 @@ fn other_metrics(
             _ => format!("{} {metric_name} {change}", name(stage)),
         }
     };
-    let mut largest: Vec<&Other<'_>> = changed.iter().collect();
-    largest.order_by(|a, b| size(b.1).total_cmp(&size(a.1)));
-    let named = if worse.is_empty() { &largest } else { &worse };
-    let named: Vec<String> = named.iter().take(OTHERS).map(text).collect();
-    let worse = match worse.len() {
-        number if named.len() == changed.len() => {
-            let worse = if number > 0 && !of.has_too_few_runs() { " for the worse" } else { "" };
-            format!("{worse}: {}", named.join("; "))
-        }
-        number if number == 0 || of.has_too_few_runs() => format!(", such as {}", named.join("; ")),
-        number => format!(", {number} of them for the worse, such as {}", named.join("; ")),
-    };
+    let mut largest: Vec<(f64, &Other<'_>)> =
+        changed.iter().map(|other| (weight(of, other), other)).collect();
+    let percent = |metric: &MetricChange| metric.change_percent.unwrap_or(f64::MAX).abs();
+    largest.order_by(|(a, x), (b, y)| {
+        b.total_cmp(a).then_with(|| percent(y.1).total_cmp(&percent(x.1)))
+    });
+    let (_, first) = largest.first()?;
     let all = counted(changed.len() as u64, "other number");
-    (!changed.is_empty()).then(|| format!("{all} changed{worse}"))
+    let mut worse = largest.iter().filter(|(_, (_, metric))| metric.is_worse());
+    let number = worse.clone().count();
+    let tells_worse = number > 0 && !of.has_too_few_runs();
+    let first_text = text(first);
+    Some(match changed.len() {
+        1 if tells_worse => format!("{all} changed for the worse: {first_text}"),
+        1 => format!("{all} changed: {first_text}"),
+        _ if !tells_worse => format!("{all} changed, such as {first_text}"),
+        _ if first.1.is_worse() => {
+            format!("{all} changed, {number} of them for the worse, such as {first_text}")
+        }
+        _ => {
+            let such = worse.next().filter(|(weight, _)| *weight >= LEAST_NAMED);
+            let such =
+                such.map_or_else(String::new, |(_, other)| format!(", such as {}", text(other)));
+            format!("{all} changed, such as {first_text}, and {number} of them for the worse{such}")
+        }
+    })
 }
+
+/// How much of the step of its stage, or of the run, a number changed by. Shares, counts and energy are no part of it.
+fn weight(of: &Comparison, (stage, metric): &Other<'_>) -> f64 {
+    let whole = match stage {
+        Some(stage) => stage.metric("window_ms").or_else(|| stage.time()),
+        None => of.run.iter().find(|metric| metric.metric == "duration_ms"),
+    };
+    let part = match metric.unit {
+        MetricUnit::Ms => metric.change.zip(whole.and_then(|whole| whole.before)),
+        MetricUnit::PerSecond => metric.change.zip(metric.before),
+        _ => None,
+    };
+    part.filter(|(_, whole)| *whole > 0.0).map_or(0.0, |(change, whole)| (change / whole).abs())
+}
+
+/// Share of a step from which a number that got worse is worth a name next to a larger one that did not.
+const LEAST_NAMED: f64 = 0.02;
 
 /// The stages that the sides time per unlike things. `in_full`: the head of the verdict does not state what that means.
 fn unlike(stages: &[&StageChange], in_full: bool) -> Vec<String> {
@@ -694,7 +716,7 @@ fn kernels(of: &Comparison, stages: &[&StageChange]) -> String {
             (Some(named), Some(besides)) => format!("{named}, besides {besides}"),
             (named, besides) => named.or(besides)?,
         };
-        Some(format!("most in {} per {}: {said}", name(stage), stage.per_word()))
+        Some(format!("changed most, per {} {}: {said}", name(stage), stage.per_word()))
     };
     let comparable = stages
         .iter()
@@ -826,21 +848,20 @@ fn noise(of: &Comparison) -> String {
         }
         (1, 1) => format!("± is the noise of steps within these two runs, at least 5 %{}", not_judged(of)),
         (1, n) | (n, 1) => format!(
-            "[ ] covers the noise within the single run and the spread of the {n}; a change counts if 0 is outside [ ] \
+            "[ ] covers the noise within the single run and the spread of the {n}; a change counts if [ ] excludes 0 \
              and it is at least 5 %{}",
             not_judged(of)
         ),
         (a, b) if smallest_p(a, b) > ALPHA => format!(
-            "[ ] covers the differences of all pairs of runs and the larger spread of a side; a change \
-             counts if 0 is outside [ ] and it is at least 1 %; {a} against {} are too few for a test at 0.05 (4 per \
-             side are enough)",
+            "[ ] is the range over all pairs of runs, widened by the larger spread of a side; a change counts if \
+             [ ] excludes 0 and it is at least 1 %; {a} against {} are too few to reach p = 0.05 (4 per side are enough)",
             counted(b as u64, "run")
         ),
         (a, b) if !is_tested(a, b) => format!(
-            "[ ] covers the differences of all pairs of runs and the larger spread of a side; a change \
-             counts if 0 is outside [ ] and it is at least 1 %; {a} against {b} runs are too many for the exact test"
+            "[ ] is the range over all pairs of runs, widened by the larger spread of a side; a change counts if \
+             [ ] excludes 0 and it is at least 1 %; {a} against {b} runs are too many for the exact test"
         ),
-        _ => "[ ] is the 95 % interval of a change; a change counts if 0 is outside [ ] and it is at least 1 %; exact \
+        _ => "[ ] is the 95 % interval of a change; a change counts if [ ] excludes 0 and it is at least 1 %; exact \
               rank test (Mann-Whitney) at 0.05, so about 1 in 20 unchanged numbers still counts as changed"
             .to_owned(),
     }
@@ -878,9 +899,11 @@ fn more_runs(of: &Comparison) -> String {
     let missing = [&of.before, &of.after].map(|side| ENOUGH_RUNS.saturating_sub(side.len()));
     let what = match missing {
         [a, b] if a == b => format!("{} per side", counted(a as u64, "more run")),
-        [0, b] => format!("{} after", counted(b as u64, "more run")),
-        [a, 0] => format!("{} before", counted(a as u64, "more run")),
-        [a, b] => format!("{} before and {b} after", counted(a as u64, "more run")),
+        [0, b] => format!("{} of the new version", counted(b as u64, "more run")),
+        [a, 0] => format!("{} of the old version", counted(a as u64, "more run")),
+        [a, b] => {
+            format!("{} of the old version and {b} of the new one", counted(a as u64, "more run"))
+        }
     };
     let (before, after) =
         (names(&of.before, "before").join(" "), names(&of.after, "after").join(" "));

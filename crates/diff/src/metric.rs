@@ -80,13 +80,14 @@ const WINDOW_METRICS: &[(WindowKind, Kind)] = &[
     ),
     (
         WindowKind::OtherWork,
-        kind("window_other_work_percent", "share of work of other stages", Percent, Neither),
+        kind("window_other_work_percent", "share of other stages' work", Percent, Neither),
     ),
 ];
 
 /// Sums over a run also grow with what it had to do, so that neither way is better.
 pub(crate) const RUN_METRICS: &[Kind] = &[
     kind("duration_ms", "duration", Ms, Neither),
+    kind("gpu_span_ms", "first to last GPU work", Ms, Neither),
     kind("gpu_busy_ms", "GPU busy", Ms, Neither),
     kind("gpu_busy_percent", "GPU busy", Percent, Neither),
     kind("kernels", "kernels", Count, Neither),
@@ -381,6 +382,7 @@ pub(crate) fn of_run(report: &Report) -> BTreeMap<String, Measured> {
         all.filter(|_| !report.devices.is_empty())
     };
     let (busy, span) = (of_all_gpus(|row| row.gpu_busy_ns), of_all_gpus(|row| row.gpu_span_ns));
+    found.add("gpu_span_ms", span.map(|ns| ns / NS_PER_MS));
     found.add("gpu_busy_ms", busy.map(|ns| ns / NS_PER_MS));
     let alone = !report.devices.iter().any(|row| row.shared_by_processes);
     let share = busy.zip(span).filter(|(_, span)| *span > 0.0 && alone);

@@ -13,6 +13,9 @@ const LEAST_SHARE_OF_SEVERAL: f64 = 0.01;
 /// Percentage points that two shares have to differ by where both sides have several runs.
 const LEAST_POINTS_OF_SEVERAL: f64 = 0.5;
 pub(crate) const ALPHA: f64 = 0.05;
+/// Noise judges nothing that may be so many times the value before, or the value before so many times it. A limit in
+/// percent would judge a time and not the rate that is its reciprocal.
+const WIDE: f64 = 2.0;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Spread {
@@ -86,12 +89,13 @@ pub(crate) fn judge(
             (_, true) if differs => Verdict::Decreased,
             _ => Verdict::None,
         };
-        let is_wide = || {
-            let most = match interval(before, after, method, single) {
-                Some([least, most]) => Some(least.abs().max(most.abs())),
-                None => threshold,
-            };
-            most.is_some_and(|most| most >= a.abs())
+        let is_wide = || match interval(before, after, method, single) {
+            Some([least, most]) => most >= a.abs() || least <= a.abs() * (1.0 / WIDE - 1.0),
+            // Of two values: that of their ratio, which is as wide for their reciprocals.
+            None if a > 0.0 && b > 0.0 => {
+                threshold.is_some_and(|noise| noise / logarithmic_mean(a, b) >= WIDE.ln())
+            }
+            None => threshold.is_some_and(|noise| noise >= a.abs()),
         };
         let exceeds_value = verdict == Verdict::None && a != b && is_wide();
         let single = single.filter(|_| method == NoiseMethod::OneAgainstSeveral);
@@ -361,6 +365,39 @@ mod tests {
             seen[usize::from(time.0.is_change())] = true;
         }
         assert_eq!(seen, [true; 2]);
+    }
+
+    #[test]
+    fn noise_is_as_wide_for_a_rate_as_for_its_time() {
+        let words = |before: &[f64], after: &[f64], expected, error: Option<f64>| {
+            let of = |side: &[f64], invert: bool| -> Vec<f64> {
+                side.iter().map(|value| if invert { 512.0 / value } else { *value }).collect()
+            };
+            [false, true].map(|invert| {
+                let (before, after) = (of(before, invert), of(after, invert));
+                let spread = |value: f64, error| Spread { standard_error: error * value, count: 8 };
+                let within = error.map(|error| (spread(before[0], error), spread(after[0], error)));
+                let (verdict, noise) = judge(&before, &after, expected, within);
+                assert_eq!(verdict, Verdict::None);
+                noise.exceeds_value
+            })
+        };
+        let mut seen = [0; 2];
+        let mut count = |[time, rate]: [bool; 2]| {
+            assert_eq!(time, rate);
+            seen[usize::from(time)] += 1;
+        };
+        for at in 1..40 {
+            // Of several runs, from -13 % to -90 % or more at one end, and little at the other one.
+            let slow = 10.0 * (1.0 + f64::from(at) / 10.0);
+            let (a, b) = ([10.0, 10.2, slow, 10.4], [9.9, 10.1, 10.3, slow * 0.9]);
+            count(words(&a, &b, Expected::OneValue, None));
+            count(words(&b, &a, Expected::OneValue, None));
+            count(words(&a[1..], &b[..2], Expected::OneValue, None));
+            let error = f64::from(at) / 60.0;
+            count(words(&[10.0], &[10.0 + error], Expected::Steps, Some(error)));
+        }
+        assert!(seen[0] > 10 && seen[1] > 10, "{seen:?}");
     }
 
     fn verdict(before: &[f64], after: &[f64]) -> (Verdict, NoiseMethod) {

@@ -6,10 +6,10 @@ use stage2_contract::order::Order as _;
 
 use crate::comparison::{
     MetricChange, Noise, NoiseMethod, Presence, StageChange, Verdict, WorkChange, WorkKind,
-    WorkSide, either,
+    WorkSide, either, signed,
 };
 use crate::metric::class_metric;
-use crate::noise::{Expected, judge};
+use crate::noise::{Expected, interval, judge};
 
 impl StageChange {
     /// What its mean step changed by, in parts that add up to it: the window of that, as the bar of a report has it.
@@ -50,7 +50,7 @@ impl StageChange {
             let small = rows.iter_mut().filter(is_open);
             small
                 .filter(|part| part.change_ns.abs() <= least_ns)
-                .for_each(|part| part.noise = noise);
+                .for_each(|part| part.noise = noise.times(NS_PER_MS));
         }
         if self.other_work.is_some() {
             rows.iter_mut().for_each(|part| part.verdict = Verdict::Unknown);
@@ -130,8 +130,10 @@ pub struct PartChange<'c> {
     pub change_ns: f64,
     /// Whether that is beyond noise.
     pub verdict: Verdict,
-    /// What it was compared with.
+    /// What it was compared with, ns.
     pub noise: Noise,
+    /// Changes that several runs allow, ns; nothing of GPU work whose sum has no number of its own.
+    pub interval: Option<[f64; 2]>,
 }
 
 impl<'c> PartChange<'c> {
@@ -148,9 +150,10 @@ impl<'c> PartChange<'c> {
             let all: f64 = work.iter().map(|row| row.change_ns.abs()).sum();
             row.verdict.is_change() && row.change_ns.abs() > all / 2.0
         };
+        let interval = sum.filter(|_| work.len() > 1).and_then(interval_ns);
         let (verdict, noise) = match (&work[..], sum) {
             ([row], _) => (row.verdict, row.noise),
-            (_, Some(sum)) => (sum.verdict, sum.noise),
+            (_, Some(sum)) => (sum.verdict, sum.noise.times(NS_PER_MS)),
             // The sum has no number of its own, but one row may be most of it.
             ([first, ..], None) if first.change_ns * change_ns > 0.0 && is_most(first) => {
                 (first.verdict, first.noise)
@@ -168,13 +171,15 @@ impl<'c> PartChange<'c> {
             change_ns,
             verdict: if agrees { verdict } else { Verdict::None },
             noise,
+            interval,
         }
     }
 
     fn idle(metric: &MetricChange, cause: Option<&'c str>) -> Self {
         let (change_ns, verdict) = (metric.change.unwrap_or(0.0) * 1e6, metric.verdict);
         let sides_ns = [metric.before, metric.after].map(|ms| ms.unwrap_or(0.0) * 1e6);
-        Self { work: Vec::new(), cause, sides_ns, change_ns, verdict, noise: metric.noise }
+        let (noise, interval) = (metric.noise.times(NS_PER_MS), interval_ns(metric));
+        Self { work: Vec::new(), cause, sides_ns, change_ns, verdict, noise, interval }
     }
 
     /// Idle time between consecutive launches, and all other idle time, where no cause is known.
@@ -210,9 +215,29 @@ impl<'c> PartChange<'c> {
             sides_ns: std::array::from_fn(|at| all.sides_ns[at] - gaps_part.sides_ns[at]),
             change_ns,
             verdict: if is_opposed { Verdict::None } else { verdict },
-            noise,
+            noise: noise.times(NS_PER_MS),
+            interval: interval(&before, &after, noise.method, noise.single)
+                .map(|ends| ends.map(|end| end * NS_PER_MS)),
         };
         [gaps_part, others]
+    }
+
+    /// What decided on it, in percent of its time before; nothing where that is not known.
+    pub fn noise_text(&self) -> Option<String> {
+        let percent = |ns: f64| ns * 100.0 / self.sides_ns[0];
+        let is_known = self.sides_ns[0] > 0.0;
+        match (self.noise.method, self.interval, self.noise.threshold) {
+            (NoiseMethod::OneRunEach, ..) => Some(self.noise.why_not_judged()?.to_owned()),
+            _ if self.noise.exceeds_value => Some(self.noise.why_not_judged()?.to_owned()),
+            (_, Some(ends), _) if is_known => {
+                let [a, b] = ends.map(|end| signed(percent(end), 1));
+                Some(format!("[{a}, {b}] %"))
+            }
+            (NoiseMethod::FivePercent | NoiseMethod::Instances, _, Some(least)) if is_known => {
+                Some(format!("± {:.1} %", percent(least)))
+            }
+            _ => self.noise.p_value.map(|p| format!("p = {p:.3}")),
+        }
     }
 
     /// In a word, what became of it.
@@ -251,6 +276,12 @@ impl<'c> PartChange<'c> {
             || !self.verdict.is_change()
             || row.change_ns.abs() > SWAPPED * self.change_ns.abs()
     }
+}
+
+const NS_PER_MS: f64 = 1e6;
+
+fn interval_ns(metric: &MetricChange) -> Option<[f64; 2]> {
+    metric.interval.map(|ends| ends.map(|end| end * NS_PER_MS))
 }
 
 /// Idle time between consecutive launches.

@@ -571,7 +571,7 @@ fn a_time_that_changed_comes_before_larger_noise() {
     assert_eq!(names, ["decode", "prefill"]);
     assert!(
         found.verdict.starts_with(
-            "Changed (one run per side): decode median call 25.0 % (1.00 ms) shorter. How"
+            "Changed (one run per side): decode median call 25.0 % (1.00 ms) shorter. Run"
         ),
         "{}",
         found.verdict
@@ -1041,7 +1041,7 @@ fn idle_time_is_judged_of_several_runs_or_with_the_step_that_it_is_part_of() {
     let one = found(1, 1_040_000);
     assert_eq!((step(&one), metric(&one).0), (Some(Verdict::None), Verdict::None));
     assert_eq!(one.conditions[0].outcome, Outcome::Undecided);
-    let why = "+0.040 ms, +5.0 %: beyond the limit, but a single run does not show the noise of this number, so that it does not fail; record 4 runs";
+    let why = "+0.040 ms, +5.0 %: beyond the limit, but a single run does not show the noise of this number, so it does not fail; record 4 runs";
     assert!(one.conditions[0].text.contains(why), "{:?}", one.conditions);
     let two = found(2, 1_400_000);
     assert_eq!(metric(&two), (Verdict::Increased, Some(4.0)));
@@ -1255,11 +1255,11 @@ fn tokens_per_second_that_follow_a_few_slow_steps_come_with_the_median_that_did_
     };
     let slower = diff(&[&of(4_100_000, 80.0)], &[&of(4_700_000, 70.0)], &[], false).verdict;
     let why = "lower, but decode median call equal: mean and median disagree (some slow steps: mean \
-               +14.6 %). How";
+               +14.6 %). Run";
     assert!(slower.contains(why), "{slower}");
     // More of them at a time.
     let more = diff(&[&of(4_100_000, 80.0)], &[&of(4_120_000, 150.0)], &[], false).verdict;
-    assert!(more.contains("higher; decode median call equal. How"), "{more}");
+    assert!(more.contains("higher; decode median call equal. Run"), "{more}");
 }
 
 #[test]
@@ -1293,14 +1293,14 @@ fn kernels_that_replace_each_other_count_together_and_none_is_kept_silent() {
     assert_eq!(
         other(450_000, 9, 900_000).as_deref(),
         Some(
-            "most in decode per call: fill +40.0 us, 2 replaced attention kernels together +30.0 us, \
+            "changed most, per decode call: fill +40.0 us, 2 replaced attention kernels together +30.0 us, \
              besides 2 replaced kernels together +1.0 us, within noise; 2 new, 2 vanished"
         )
     );
     assert_eq!(
         other(90_000, 9, 639_000).as_deref(),
         Some(
-            "most in decode per call: 4 replaced kernels together +2.0 us, within noise; 2 new, 2 vanished"
+            "changed most, per decode call: 4 replaced kernels together +2.0 us, within noise; 2 new, 2 vanished"
         )
     );
 }
@@ -1329,6 +1329,30 @@ fn idle_time_without_causes_is_split_into_launch_gaps_and_the_rest() {
     let several = diff(&[&before; 4], &[&after; 4], &[], false);
     let parts = several.stages[0].parts();
     assert!(parts.rows.iter().all(|part| part.word() == "shorter"), "{:?}", parts.rows);
+}
+
+#[test]
+fn the_verdict_names_the_largest_change_and_not_a_small_one_for_the_worse() {
+    let of = |gaps_ns: u64, kernel_ns: u64| {
+        let mut report = report(&[("decode", 4, 9_000_000, vec![("k".into(), 4, kernel_ns)])]);
+        let row = &mut report.stages[0];
+        row.gpu_busy_ns = Some(40_000_000);
+        row.gpu_window_ns = Some(80_000_000);
+        row.gpu_idle_ns = Some(40_000_000);
+        row.gpu_short_gaps_ns = Some(gaps_ns);
+        report
+    };
+    let (before, after) = (of(36_000_000, 400_000), of(2_000_000, 800_000));
+    let verdict = diff(&[&before; 4], &[&after; 4], &[], false).verdict;
+    let gaps = "such as decode launch gaps -8.500 ms, -94.4 %, and 2 of them for the worse;";
+    assert!(verdict.contains(gaps), "{verdict}");
+    let back = diff(&[&after; 4], &[&before; 4], &[], false).verdict;
+    assert!(back.contains("for the worse, such as decode launch gaps +8.500 ms"), "{back}");
+    let large = diff(&[&before; 4], &[&of(2_000_000, 40_000_000); 4], &[], false).verdict;
+    assert!(large.contains("such as decode kernel time +9.900 ms"), "{large}");
+    let both = diff(&[&before; 4], &[&of(2_000_000, 4_000_000); 4], &[], false).verdict;
+    let both_named = "launch gaps -8.500 ms, -94.4 %, and 2 of them for the worse, such as decode kernel time +0.900 ms";
+    assert!(both.contains(both_named), "{both}");
 }
 
 /// What a host does that is ahead is not what the GPU waits for.
@@ -1374,7 +1398,7 @@ fn overloaded_processors_are_warned_of() {
         let of = found.differences.into_iter().find(|of| of.what == "overloaded processors");
         of.map(|of| (of.severity, of.before, of.after))
     };
-    let expected = (Severity::Warning, "no".to_owned(), "waits 30 %".to_owned());
+    let expected = (Severity::Warning, "no".to_owned(), "waiting 30 %".to_owned());
     assert_eq!(warned(&quiet, &busy), Some(expected));
     assert_eq!(warned(&quiet, &quiet), None);
 }

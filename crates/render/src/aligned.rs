@@ -193,7 +193,7 @@ mod tests {
 
 ## Stages
 
-| Stage | Number | Before | Change (%) | Difference | Name in a condition |
+| Stage | Number | Before | Change (%) | Difference | Metric for --fail-if |
 | --- | --- | ---: | ---: | --- | --- |
 | `decode` | ms per token, p50 | 12.133 | -81.0 | better | `token_ms` |
 | `nvjet_sm90_tst_64x8_64x16_2x1_v_bz_TNT_and_more_of_it` | – | 1\\|2 | +4 | within noise | – |
@@ -215,7 +215,7 @@ Stage                             Number            Before     (%)  Difference
 ────────────────────────────────  ────────────────  ──────  ──────  ────────────
 decode                            ms per token,     12.133   -81.0  better
                                   p50
-    Name in a condition: token_ms
+    Metric for --fail-if: token_ms
 nvjet_sm90_tst_64x8_64x16_2x1_v_  –                    1|2      +4  within noise
 bz_TNT_and_more_of_it
 
@@ -233,7 +233,7 @@ The table leaves out 1 range outside of the model.
                 assert!(joined.contains(word), "{width}, {word}: {page}");
             }
         }
-        assert!(!aligned(PAGE, 159).contains("Name in a condition: "), "it has room");
+        assert!(!aligned(PAGE, 159).contains("Metric for --fail-if: "), "it has room");
         assert_eq!(aligned("```text\nas  it is\n```\n", 40), "as  it is\n\n");
     }
 }

@@ -1,7 +1,9 @@
 //! A comparison of runs -> one screen, Markdown, a page for a browser, and sentences for a terminal.
 
+mod commands;
 mod page;
 mod screen;
+mod sides;
 
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{ABSENT, count, counted, or_absent, shown_time};
@@ -52,9 +54,29 @@ struct SideFacts {
     runs: String,
     facts: Vec<String>,
     commands: Vec<String>,
+    /// The commands are what tells the sides apart, and share all other words.
+    is_apart: bool,
 }
 
 impl SideFacts {
+    /// Those of both sides. Where each has one command, only the words that differ are shown, and those around them.
+    fn of_both(of: &Comparison) -> [Self; 2] {
+        fn only(runs: &[ComparedRun]) -> Option<&String> {
+            let (first, others) = runs.split_first()?;
+            let is_one = others.iter().all(|run| run.command == first.command);
+            first.command.as_ref().filter(|_| is_one)
+        }
+        let mut sides = [Self::of(&of.before), Self::of(&of.after)];
+        let commands = only(&of.before).zip(only(&of.after));
+        if let Some(texts) = commands.and_then(|(a, b)| commands::told_apart(a, b)) {
+            for (side, text) in sides.iter_mut().zip(texts) {
+                side.commands = vec![shorten_words(&text, COMMAND_CHARS)];
+                side.is_apart = true;
+            }
+        }
+        sides
+    }
+
     fn of(runs: &[ComparedRun]) -> Self {
         fn distinct(values: impl Iterator<Item = Option<String>>, most: usize) -> Vec<String> {
             let mut found: Vec<String> = Vec::new();
@@ -90,24 +112,29 @@ impl SideFacts {
             runs: listed(&labels, LISTED),
             facts,
             commands: distinct(runs.iter().map(command), FACTS),
+            is_apart: false,
         }
     }
 }
 
+/// Behind a command that shares its other words with that of the other side.
+const OTHERWISE: &str = " (otherwise identical)";
 /// Runs of a side that are listed, and other facts of them.
 const LISTED: usize = 8;
 const FACTS: usize = 2;
 
 /// Both sides for a page in Markdown.
 fn sides(of: &Comparison) -> String {
-    let side = |name: &str, runs: &[ComparedRun]| {
-        let SideFacts { runs, facts, commands } = SideFacts::of(runs);
+    let side = |name: &str, side: SideFacts| {
+        let SideFacts { runs, facts, commands, is_apart } = side;
         let facts = facts.iter().map(|fact| plain(fact));
         let all = [code_in_text(&runs)].into_iter().chain(facts);
         let all: Vec<String> = all.chain(commands.iter().map(|text| code_in_text(text))).collect();
-        format!("- {name}: {}\n", all.join(" · "))
+        let otherwise = if is_apart { OTHERWISE } else { "" };
+        format!("- {name}: {}{otherwise}\n", all.join(" · "))
     };
-    format!("{}{}\n", side("before", &of.before), side("after", &of.after))
+    let [before, after] = SideFacts::of_both(of);
+    format!("{}{}\n", side("before", before), side("after", after))
 }
 
 /// With names that are made of the labels of the runs.
@@ -129,8 +156,18 @@ pub use screen::{HEIGHT, WIDTH};
 /// One screen for each comparison, of so many columns and, if possible, lines.
 pub fn screens(diff: &Diff, width: usize, height: usize) -> String {
     let screen = |of: &Comparison| screen::screen(of, width, height).join("\n") + "\n";
-    let screens = diff.comparisons.iter().map(screen);
+    let all =
+        sides::first(diff).map(|_| aligned(&all_sides(diff), width).trim_end().to_owned() + "\n");
+    let screens = all.into_iter().chain(diff.comparisons.iter().map(screen));
     screens.collect::<Vec<_>>().join("\n")
+}
+
+/// The table of all sides under its heading; nothing of a single pair.
+fn all_sides(diff: &Diff) -> String {
+    let heading = sides::first(diff).map(sides::heading);
+    heading.map_or_else(String::new, |heading| {
+        format!("# {}\n\n{}", plain(&heading), sides::table(diff))
+    })
 }
 
 /// The verdict of each comparison behind what is to be known before it, a line each; of several, with its runs.
@@ -155,7 +192,7 @@ pub fn warnings(diff: &Diff) -> Vec<Finding> {
     let of = |comparison: &Comparison| {
         let weighty = comparison.differences.iter().filter(|d| d.severity >= Severity::Warning);
         let finding = |d: &Difference| {
-            let what = format!("{}: {}: {} → {}", title(comparison), d.what, d.before, d.after);
+            let what = format!("{}: {} ({} → {})", title(comparison), d.what, d.before, d.after);
             Id::DiffUnlike.found(what, d.meaning.clone(), "")
         };
         weighty.map(finding).collect::<Vec<_>>()
@@ -245,7 +282,29 @@ pub fn markdown(diff: &Diff) -> String {
 
 /// The page of [`markdown`] as text for a terminal of `width` columns, with aligned tables.
 pub fn full_screen(diff: &Diff, width: usize) -> String {
-    aligned(&markdown_of(diff, width), width)
+    let page = markdown_of(diff, width);
+    let page = if width < NAMES_WIDTH { without_names(&page) } else { page };
+    aligned(&page, width)
+}
+
+/// Columns of a terminal from which its tables have the names of metrics: in a narrower one each row would take a
+/// line more.
+const NAMES_WIDTH: usize = 120;
+
+/// The page without the last column of its tables where that has the names of metrics.
+fn without_names(page: &str) -> String {
+    let mut is_named = false;
+    let mut out = String::new();
+    for line in page.lines() {
+        let cut = line.strip_suffix(" |").and_then(|row| row.rsplit_once(" |"));
+        let heading = cut.is_some_and(|(_, last)| last.trim().eq_ignore_ascii_case(NAME));
+        is_named = line.starts_with('|') && (is_named || heading);
+        match cut.filter(|_| is_named) {
+            Some((row, _)) => out.push_str(&format!("{row} |\n")),
+            None => out.push_str(&format!("{line}\n")),
+        }
+    }
+    out
 }
 
 fn markdown_of(diff: &Diff, width: usize) -> String {
@@ -255,7 +314,7 @@ fn markdown_of(diff: &Diff, width: usize) -> String {
         format!("# {title}\n\n```text\n{screen}\n```\n\n{}{}", sides(of), body(of))
     };
     let pages: String = diff.comparisons.iter().map(page).collect();
-    format!("{pages}Written by {}. {REST}\n", plain(&diff.generator))
+    format!("{}{pages}Written by {}. {REST}\n", all_sides(diff), plain(&diff.generator))
 }
 
 /// A comparison without its title and its screen.
@@ -277,8 +336,8 @@ fn not_judged_note(page: &str) -> String {
     }
 }
 
-const NOT_JUDGED: &str = "Not judged: a run has only one value of the number, or its noise is too large: the ±, or an end of \
-                          the interval, reaches 100 % of the value before.";
+const NOT_JUDGED: &str = "Not judged: a run has only one value of the number, or its noise is too large: the ±, or the \
+                          interval, covers twice or half the value before.";
 
 /// A number of the stages in each run of both sides: what the median of a side is of.
 struct OfRuns<'c> {
@@ -331,7 +390,11 @@ fn run_table(of: &Comparison) -> String {
             Some(number.metric.shown(*value))
         });
     }
-    format!("## Single runs\n\n{}{}", table.markdown_with_rest_in("the JSON"), paragraph(MEDIANS))
+    format!(
+        "## Individual runs\n\n{}{}",
+        table.markdown_with_rest_in("the JSON"),
+        paragraph(MEDIANS)
+    )
 }
 
 /// Runs in a table.
@@ -392,7 +455,7 @@ fn conditions(rows: &[ConditionResult]) -> String {
 
 fn differences(rows: &[Difference]) -> String {
     Table::first(DIFFERENCES, rows)
-        .left("weight", |row| row.severity.to_string())
+        .left("severity", |row| row.severity.to_string())
         .left("what", |row| text(&row.what))
         .left("before", |row| text(&row.before))
         .left("after", |row| text(&row.after))
@@ -491,17 +554,14 @@ fn stages(of: &Comparison) -> String {
             (Presence::Both, None) => of_metric(row, noise_cell),
             _ => None,
         })
-        .left(NAME, |row| of_metric(row, |m| code(&m.metric)))
+        .left(NAME, |row| of_metric(row, |m| in_condition(m, Some(row.0))))
         .markdown_with_rest_in("the JSON");
     let apart = of.stages.len() - of_model.len();
     if apart == 0 {
         return table;
     }
     let apart = counted(apart as u64, "range");
-    table
-        + &paragraph(&format!(
-            "The table leaves out {apart} outside of the model (warm-ups, operators)."
-        ))
+    table + &paragraph(&format!("Not shown: {apart} outside the model (warm-ups, operators)."))
 }
 
 fn details(stage: &StageChange) -> String {
@@ -518,13 +578,13 @@ fn details(stage: &StageChange) -> String {
     let overlaps = match busy.map(|(busy, ns)| (busy, signed_time(ns))) {
         Some((_, change)) if change == sum => String::new(),
         Some((busy, change)) if !busy.before_runs.is_empty() => {
-            format!("; GPU busy, {change}, compares medians, and counts overlapping work once")
+            format!("; GPU busy, {change}, is of medians, with overlaps counted once")
         }
         Some((_, change)) if stage.has_other_busy() => {
-            format!("; GPU busy, {change}, leaves outliers out, and counts overlapping work once")
+            format!("; GPU busy, {change}, is without outliers, with overlaps counted once")
         }
         Some((_, change)) => {
-            format!("; GPU busy, {change}, counts overlapping work once")
+            format!("; GPU busy, {change}, has overlaps counted once")
         }
         None => String::new(),
     };
@@ -550,7 +610,7 @@ fn details(stage: &StageChange) -> String {
     let [window, step] = ["window_ms", "step_mean_ms"].map(|name| stage.metric(name)?.after);
     if window.zip(step).is_some_and(|(window, step)| window > step * LONGER) {
         out.push_str(
-            "The time of a step is shorter than its window, because its GPU work ends after it.\n\n",
+            "The time of a step is shorter than its window, because its GPU work ends after the step.\n\n",
         );
     }
     let mut shown: Vec<&MetricChange> = stage.metrics.iter().filter(is_told).collect();
@@ -622,8 +682,18 @@ fn weighed_word(stage: &StageChange, row: &MetricChange) -> String {
 }
 
 fn metric_name(row: &MetricChange, stage: Option<&StageChange>) -> String {
+    // The row of that span is next to it, and the duration of the run is longer.
+    if stage.is_none() && row.metric == "gpu_busy_percent" {
+        return text("GPU busy, % of first to last GPU work");
+    }
     let per = stage.map_or_else(String::new, |stage| stage.per_of(&row.metric));
     text(&format!("{}{per}", row.label()))
+}
+
+/// A metric as a condition names it, to be copied: `decode.step_ms`.
+fn in_condition(row: &MetricChange, stage: Option<&StageChange>) -> String {
+    let stage = stage.map_or("run", |stage| stage.stage.as_str());
+    code(&format!("{stage}.{}", row.metric))
 }
 
 /// `step`: what a step is whose times are compared. It is not always what a report calls a step.
@@ -638,7 +708,7 @@ fn metrics(rows: &[&MetricChange], stage: Option<&StageChange>) -> String {
             stage.map_or_else(|| row.word().to_owned(), |stage| weighed_word(stage, row))
         })
         .left(NOISE, |row| noise_cell(row))
-        .left(NAME, |row| code(&row.metric))
+        .left(NAME, |row| in_condition(row, stage))
         .markdown()
 }
 
@@ -672,8 +742,8 @@ fn work(stage: &StageChange) -> String {
         false => String::new(),
     };
     let rest = paragraph(&format!(
-        "In total, {} of GPU work changed by {}{beyond}.",
-        counted(others.len() as u64, "more row"),
+        "{} of GPU work changed by {} in total{beyond}.",
+        capitalised(&counted(others.len() as u64, "other row")),
         signed_time(others.iter().map(|row| row.change_ns).sum()),
     ));
     table.or_nothing() + &rest
@@ -772,7 +842,7 @@ fn calls_cell(value: Option<f64>) -> String {
 }
 
 /// The head of the names of metrics.
-const NAME: &str = "name in a condition";
+const NAME: &str = "metric for --fail-if";
 
 /// The head of [`noise_cell`].
 const NOISE: &str = "± or interval";

@@ -61,7 +61,7 @@ pub(crate) fn not_a_run_among(path: &Path, given: &[&PathBuf]) -> String {
                 let newest = newest(&folders);
                 return format!(
                     "{shown} does not exist: it stands for the newest run in {FOLDER_OF_RUNS}, and no run there has a \
-                     result yet (runs with --run-dir lie elsewhere){newest}"
+                     result yet (runs with --run-dir are elsewhere){newest}"
                 );
             }
             format!("{shown} does not exist{}", instead(path, &folders, given))

@@ -112,7 +112,7 @@ fn save(
     let runs = match runs {
         [] if !run_named(Path::new(LATEST)).exists() => {
             return Err(Failure::Usage(format!(
-                "no run in {FOLDER_OF_RUNS} has a result yet (runs with --run-dir lie elsewhere): name the run, \
+                "no run in {FOLDER_OF_RUNS} has a result yet (runs with --run-dir are elsewhere): name the run, \
                  stage2-launch baseline save {name} RUN"
             )));
         }

@@ -217,12 +217,15 @@ fn the_first_line_says_whether_anything_changed() {
     assert!(page.contains(" smaller parts, one by one</summary>"), "{page}");
     // Each run has a dot on the page, and a row in the table.
     let dot = "r=\"4.5\"><title>vllm_sorting-1.json: 4.623</title></circle>";
-    assert!(page.contains("<h2>Single runs</h2>") && page.matches(dot).count() == 1, "{page}");
+    assert!(page.contains("<h2>Individual runs</h2>") && page.matches(dot).count() == 1, "{page}");
     // Nothing is said of steps that do other work.
     let whole = screen(&sandbox, &[&sides[..], &["--full"]].concat());
     let of =
         |title: &str| whole.split("\n## ").find(|part| part.starts_with(title)).expect("a part");
-    assert!(of("Single runs").contains("| before | `vllm_sorting-1.json` | 4.623 |"), "{whole}");
+    assert!(
+        of("Individual runs").contains("| before | `vllm_sorting-1.json` | 4.623 |"),
+        "{whole}"
+    );
     let prefill = of("`prefill`");
     let judged = ["| better", "| worse", "| longer", "| shorter", "beyond noise"];
     assert!(prefill.contains("| not comparable |"), "{prefill}");

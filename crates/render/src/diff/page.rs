@@ -9,8 +9,8 @@ use stage2_diff::{
 use stage2_model::{AnswerLine, Severity};
 
 use super::{
-    COMMAND, MEDIANS, OfRuns, REST, SideFacts, condition_table, details, in_folder,
-    not_judged_note, of_runs, other_tables, page_title, screen, shown_stages, stage_table,
+    COMMAND, MEDIANS, OTHERWISE, OfRuns, REST, SideFacts, condition_table, details, in_folder,
+    not_judged_note, of_runs, other_tables, page_title, screen, shown_stages, sides, stage_table,
     value_cell, work_word,
 };
 use crate::html::markdown::{attribute, html as from_markdown, text as escaped};
@@ -51,7 +51,12 @@ pub fn html(diff: &Diff, links: &BTreeMap<String, String>) -> String {
         _ => {
             let named = diff.comparisons.iter().zip(&titles).enumerate();
             let entries: String = named.map(entry).collect();
-            format!("<nav>\n<ol>\n{entries}</ol>\n</nav>\n")
+            let all = sides::first(diff).map(|first| {
+                let table = marked(&sides::table(diff));
+                format!("<h1>{}</h1>\n{table}", breakable(&sides::heading(first)))
+            });
+            let all = all.unwrap_or_default();
+            format!("{all}<nav>\n<h2>Pair by pair</h2>\n<ol>\n{entries}</ol>\n</nav>\n")
         }
     };
     format!(
@@ -92,7 +97,7 @@ fn comparison(of: &Comparison, at: usize, links: &BTreeMap<String, String>) -> S
         let is_first = first.is_some_and(|first| first.stage == stage.stage);
         // Parts of steps that do other work say nothing.
         let has_picture = !is_first && stage.other_work.is_none();
-        let picture = if has_picture { bars(stage, of.unlike.is_empty()) } else { String::new() };
+        let picture = if has_picture { bars(stage, of) } else { String::new() };
         let numbers = marked(&details(stage));
         let said = format!("{}: {}", stage.stage, whole_of(stage));
         let said = escaped(said.trim_end_matches(", by part").trim_end_matches(':'));
@@ -100,7 +105,7 @@ fn comparison(of: &Comparison, at: usize, links: &BTreeMap<String, String>) -> S
     };
     let picture = first.map(|stage| {
         let said = escaped(&format!("{}: {}", stage.stage, whole_of(stage)));
-        format!("<h2>{said}</h2>\n{}", bars(stage, of.unlike.is_empty()))
+        format!("<h2>{said}</h2>\n{}", bars(stage, of))
     });
     let numbers: String = shown_stages(of).map(numbers).collect();
     let others = other_tables(of);
@@ -116,7 +121,7 @@ fn comparison(of: &Comparison, at: usize, links: &BTreeMap<String, String>) -> S
         kind(of),
         with_code(&of.verdict),
         conditions_line(of) + &lines(&FIRST_LINES),
-        side("before", &of.before, links) + &side("after", &of.after, links),
+        both_sides(of, links),
         marked(&condition_table(of)),
         marked(&stage_table(of)),
         single_runs(of),
@@ -127,16 +132,26 @@ fn comparison(of: &Comparison, at: usize, links: &BTreeMap<String, String>) -> S
     )
 }
 
+fn both_sides(of: &Comparison, links: &BTreeMap<String, String>) -> String {
+    let [before, after] = SideFacts::of_both(of);
+    side("before", &of.before, before, links) + &side("after", &of.after, after, links)
+}
+
 /// What ran on a side: its runs, on what and when, and their commands.
-fn side(name: &str, runs: &[ComparedRun], links: &BTreeMap<String, String>) -> String {
-    let runs_of = runs;
-    let SideFacts { runs, facts, commands } = SideFacts::of(runs);
+fn side(
+    name: &str,
+    runs_of: &[ComparedRun],
+    facts: SideFacts,
+    links: &BTreeMap<String, String>,
+) -> String {
+    let SideFacts { runs, facts, commands, is_apart } = facts;
+    let otherwise = if is_apart { OTHERWISE } else { "" };
     let runs = format!("<b>{}</b>", breakable(&runs));
     // Only paths break: a time of day does not.
     let fact = |fact: &String| if fact.contains('/') { breakable(fact) } else { escaped(fact) };
     let facts = [runs].into_iter().chain(facts.iter().map(fact));
     let facts = facts.collect::<Vec<_>>().join(" · ");
-    let command = |text: &String| format!("<br><code>{}</code>", breakable(text));
+    let command = |text: &String| format!("<br><code>{}</code>{otherwise}", breakable(text));
     let commands: String = commands.iter().map(command).collect();
     let report = |run: &ComparedRun| {
         let name = breakable(in_folder(&run.label).1);
@@ -200,8 +215,8 @@ fn single_runs(of: &Comparison) -> String {
         return rows;
     }
     format!(
-        "<h2>Single runs</h2>\n<div class=\"table\"><table class=\"strips\">\n<thead><tr><th>Number</th>\
-         <th>Side</th><th class=\"n end\">Least</th><th class=\"n\">Median</th><th class=\"n end\">Most</th>\
+        "<h2>Individual runs</h2>\n<div class=\"table\"><table class=\"strips\">\n<thead><tr><th>Number</th>\
+         <th>Side</th><th class=\"n end\">Min</th><th class=\"n\">Median</th><th class=\"n end\">Max</th>\
          <th>Each run</th></tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n<p class=\"legend\">{MEDIANS} Each dot is a run, and the line is the median. Both \
          sides of a number share one scale, which does not begin at 0.</p>\n"
     )
@@ -308,17 +323,14 @@ fn bar_word(word: &'static str) -> &'static str {
     }
 }
 
-/// What the colours of the bars mean.
-const LEGEND: [(&str, &str); 3] = [
-    ("more", "longer, beyond noise"),
-    ("less", "shorter, beyond noise"),
-    ("noise", "within noise, or the rest"),
-];
+/// A colour of the bars, and what it means.
+const NOISE: (&str, &str) = ("noise", "within noise, or the rest");
 
 /// What the mean step of a stage changed by, to the left less, to the right more: a bar for each part, the largest
 /// kernels of a class below it, and the rest, so that all bars add up. Grey: noise, or of a kernel that
 /// took over from others; hollow: not judged, or of unlike sides.
-fn bars(stage: &StageChange, is_alike: bool) -> String {
+fn bars(stage: &StageChange, of: &Comparison) -> String {
+    let is_alike = of.unlike.is_empty();
     let parts = stage.parts();
     let screen::Shown { rows, sums, longest, is_noise } =
         screen::shown_parts(&parts, BARS, SUM_CHARS);
@@ -421,7 +433,12 @@ fn bars(stage: &StageChange, is_alike: bool) -> String {
         let bar = bar(sum.ns, sum.is_change, sum.is_judged);
         let side = |at: usize| sum.parts.iter().map(|part| part.sides_ns[at]).sum::<f64>();
         let sides = [0, 1].map(|at| (!sum.parts.is_empty()).then(|| side(at)));
-        row(" class=\"soft\"", &breakable(&sum.name), sides, &bar, sum.ns, "")
+        let name = breakable(&sum.name);
+        let name = match is_alike && sum.is_mixed() {
+            true => format!("{name} <small>({})</small>", escaped(&sum.words())),
+            false => name,
+        };
+        row(" class=\"soft\"", &name, sides, &bar, sum.ns, "")
     };
     let bars: String = rows.iter().map(part).chain(sums.iter().map(sum)).collect();
     let per = stage.per_word();
@@ -432,8 +449,12 @@ fn bars(stage: &StageChange, is_alike: bool) -> String {
     });
     let bars = bars + &total.unwrap_or_default();
     let in_sums: Vec<&PartChange<'_>> = sums.iter().flat_map(|sum| &sum.parts).copied().collect();
-    let open = screen::why_open(&parts, is_alike);
-    let legend = LEGEND.into_iter().chain([("open", open.as_str())]);
+    let is_mixed = sums.iter().any(|sum| is_alike && sum.is_mixed());
+    let open = screen::why_open(&parts, is_alike, is_mixed);
+    let beyond = screen::beyond(of);
+    let [more, less] = ["longer", "shorter"].map(|word| format!("{word}, {beyond}"));
+    let legend = [("more", more.as_str()), ("less", less.as_str()), NOISE, ("open", open.as_str())]
+        .into_iter();
     let legend = legend.filter(|(fill, _)| bars.contains(&format!("class=\"{fill}\"")));
     let legend: String = legend
         .map(|(fill, meaning)| {
@@ -477,6 +498,7 @@ fn smaller(stage: &StageChange, parts: &[&PartChange<'_>]) -> String {
             "noise" => "within noise".to_owned(),
             word => word.to_owned(),
         })
+        .left(super::NOISE, |part| part.noise_text().unwrap_or_else(|| super::ABSENT.to_owned()))
         .markdown();
     let what = match parts.len() {
         1 => "1 smaller part".to_owned(),

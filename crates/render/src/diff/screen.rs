@@ -71,6 +71,8 @@ const NOT_WARNED: [Layout; 4] = [
 const LABEL_CHARS: usize = 12;
 /// Stands for a space at which no line breaks.
 const TIED: char = '\u{1}';
+/// Marks what has no room.
+const MORE_IN_FULL: &str = "more: --full";
 /// Lines of the verdict, and of the caution before it.
 const VERDICT: usize = 4;
 const CAUTION: usize = 2;
@@ -86,7 +88,7 @@ pub(super) fn screen(of: &Comparison, width: usize, height: usize) -> Vec<String
     let others = if is_warned { &WARNED[..] } else { &NOT_WARNED[..] };
     let mut lines = vec![short_title(of, width - 1)];
     lines.extend(top(of, width, (CAUTION, VERDICT)));
-    let with = |(most, limits): &Layout| {
+    let with = |(most, limits): &Layout, is_close: bool| {
         let mut all = lines.clone();
         all.extend(bars(of, width, *most));
         all.push(String::new());
@@ -94,11 +96,31 @@ pub(super) fn screen(of: &Comparison, width: usize, height: usize) -> Vec<String
             let is_news = *label != "libraries" || !of.libraries.is_empty();
             all.extend(labelled(of, label, width, *most).into_iter().filter(|_| is_news));
         }
+        let is_left_out = |(label, most): &(&&str, &usize)| match **most {
+            0 => **label != "libraries" || !of.libraries.is_empty(),
+            _ => labelled(of, label, width, **most).last().is_some_and(|line| line.ends_with('…')),
+        };
+        let left_out = BELOW.iter().zip(limits).filter(is_left_out);
+        let left_out: Vec<&str> = left_out.map(|(label, _)| *label).collect();
+        // In the first line if there is no room for another one.
+        let title_chars = all.first().map_or(0, |title| title.chars().count());
+        let gap = (width - 1).saturating_sub(title_chars + MORE_IN_FULL.len());
+        match all.first_mut().filter(|_| is_close && gap >= GAP.len()) {
+            _ if left_out.is_empty() => {}
+            Some(title) => title.push_str(&format!("{:gap$}{MORE_IN_FULL}", "")),
+            None => {
+                let names = left_out.join(", ");
+                all.push(format!("{:LABEL_CHARS$}{MORE_IN_FULL} ({names})", ""));
+            }
+        }
         all
     };
     let all = || LAYOUTS.iter().chain(others);
-    let fitting = all().map(with).find(|screen| screen.len() <= room);
-    fitting.or_else(|| all().last().map(with)).unwrap_or_default()
+    let fitting = |is_close: bool| {
+        all().map(|layout| with(layout, is_close)).find(|screen| screen.len() <= room)
+    };
+    let fitting = fitting(false).or_else(|| fitting(true));
+    fitting.or_else(|| Some(with(all().last()?, true))).unwrap_or_default()
 }
 
 /// The title in so many characters: a long one has the folders of the runs without those above them.
@@ -177,7 +199,10 @@ fn stages(of: &Comparison, width: usize) -> Vec<String> {
         rows.iter_mut().for_each(|row| row[1] = row[1].replace(" ms per ", " ms/"));
     }
     let gap = if fits(&rows, GAP) || !fits(&rows, NARROW_GAP) { GAP } else { NARROW_GAP };
-    if !fits(&rows, gap) {
+    let columns = widths(&rows);
+    let is_noise_below = width < NARROW
+        && [0, 2, 3, 4].map(|at| columns[at] + gap.len()).iter().sum::<usize>() <= width;
+    if !fits(&rows, gap) && !is_noise_below {
         // The verdict has the noise as well.
         rows.iter_mut().for_each(|row| row[3].clear());
     }
@@ -198,7 +223,7 @@ fn stages(of: &Comparison, width: usize) -> Vec<String> {
             let times = rows.iter().filter(|row| !row[0].is_empty());
             let below = |row: &[String; 5]| {
                 let indent = " ".repeat(columns[0] + gap.len());
-                format!("{indent}{}", line(row, &[2, 4]))
+                format!("{indent}{}", line(row, &[2, 3, 4]))
             };
             let two = times.flat_map(|row| [line(row, &[0, 1]), below(row)]);
             two.filter(|line| !line.trim().is_empty()).collect()
@@ -315,10 +340,12 @@ fn bars(of: &Comparison, width: usize, most: usize) -> Vec<String> {
         bar(sum.ns, fill, &sum.name)
     }));
     let is_used = |fill: &str| lines.iter().any(|line| line.contains(fill));
-    let legend = LEGEND.iter().filter(|(fill, _)| is_used(fill));
+    let legend = [(CHANGE, beyond(of)), (NOISE_BAR, "within noise, or the rest")];
+    let legend = legend.iter().filter(|(fill, _)| is_used(fill));
     let mut legend: Vec<String> =
         legend.map(|(fill, meaning)| format!("{fill} {meaning}")).collect();
-    let open = why_open(&parts, is_alike);
+    let is_mixed = sums.iter().any(|sum| is_alike && sum.is_mixed());
+    let open = why_open(&parts, is_alike, is_mixed);
     match (is_used(OPEN), is_used("not judged")) {
         (true, _) => legend.push(format!("{OPEN} {open}")),
         // The word stands behind a name.
@@ -344,21 +371,26 @@ fn bars(of: &Comparison, width: usize, most: usize) -> Vec<String> {
 }
 
 /// That a part is not judged, and why.
-pub(super) fn why_open(parts: &Parts<'_>, is_alike: bool) -> String {
+///
+/// `is_mixed`: a bar is of several parts, of which some are judged.
+pub(super) fn why_open(parts: &Parts<'_>, is_alike: bool, is_mixed: bool) -> String {
+    let what = if is_mixed { "not judged, or only in part" } else { "not judged" };
     let why = match is_alike {
         true => parts.why_not_judged(),
-        false => Some("the sides hardly compare".to_owned()),
+        false => Some("the sides are hardly comparable".to_owned()),
     };
-    why.map_or_else(|| "not judged".to_owned(), |why| format!("not judged: {why}"))
+    why.map_or_else(|| what.to_owned(), |why| format!("{what}: {why}"))
 }
 
 /// What the bars are made of.
 const CHANGE: &str = "█";
 const NOISE_BAR: &str = "░";
 const OPEN: &str = "□";
-/// What each of them means.
-const LEGEND: [(&str, &str); 2] =
-    [(CHANGE, "beyond noise"), (NOISE_BAR, "within noise, or the rest")];
+
+/// What a change exceeds. Of one run per side, nobody knows how much runs differ.
+pub(super) fn beyond(of: &Comparison) -> &'static str {
+    if of.is_of_two_runs() { "beyond the noise within the runs" } else { "beyond noise" }
+}
 
 /// The word behind a number, whose sign already means longer or shorter.
 pub(super) fn sign_less(word: &'static str) -> &'static str {
@@ -395,6 +427,29 @@ pub(super) struct Sum<'p> {
     /// All of them changed beyond noise.
     pub(super) is_change: bool,
     pub(super) is_judged: bool,
+}
+
+impl Sum<'_> {
+    /// Whether some of its parts are judged, and others not.
+    pub(super) fn is_mixed(&self) -> bool {
+        let is_judged = |part: &&PartChange<'_>| part.is_judged() || part.is_beyond_noise();
+        self.parts.iter().any(is_judged) && !self.parts.iter().all(is_judged)
+    }
+
+    /// How many of its parts have which word: `19 within noise, 4 not judged, 1 shorter`.
+    pub(super) fn words(&self) -> String {
+        let mut words: Vec<(&str, usize)> = Vec::new();
+        for part in &self.parts {
+            let word = if part.word() == "noise" { "within noise" } else { part.word() };
+            match words.iter_mut().find(|(known, _)| *known == word) {
+                Some((_, number)) => *number += 1,
+                None => words.push((word, 1)),
+            }
+        }
+        words.order_by(|(_, a), (_, b)| b.cmp(a));
+        let words = words.iter().map(|(word, number)| format!("{number} {word}"));
+        words.collect::<Vec<_>>().join(", ")
+    }
 }
 
 /// As many parts as there may be bars. What is no more than noise, or little of the change, is one of them, and so is
@@ -437,6 +492,10 @@ pub(super) fn shown_parts<'p>(parts: &'p Parts<'p>, most: usize, chars: usize) -
     if is_little {
         others.append(&mut beyond);
         others.order_by(|a, b| b.change_ns.abs().total_cmp(&a.change_ns.abs()));
+    }
+    // A single one has its name, and takes no more room.
+    for single in [&mut beyond, &mut others].into_iter().filter(|parts| parts.len() == 1) {
+        rows.append(single);
     }
     let mut sums = Vec::new();
     if !beyond.is_empty() {
@@ -582,7 +641,18 @@ fn fitted(text: &str, width: usize, most: usize) -> Vec<String> {
         (lines.len() <= most).then_some(lines)
     };
     let fits = ends.iter().rev().find_map(without);
-    fits.or_else(|| ends.iter().rev().find_map(shortest)).unwrap_or_else(|| wrapped(text, most))
+    // The first clause is too long: it ends behind a word, and in front of a bracket that would be cut.
+    let head = text.get(..ends.first().copied().unwrap_or(text.len())).unwrap_or(text);
+    let head = head.split_once(" (").map_or(head, |(head, _)| head);
+    let words: Vec<usize> = head.match_indices(' ').map(|(at, _)| at).chain([head.len()]).collect();
+    let behind_word = |end: &usize| {
+        let lines = wrapped(&format!("{}…", head.get(..*end)?), usize::MAX);
+        (lines.len() <= most).then_some(lines)
+    };
+    fits.or_else(|| ends.iter().rev().find_map(shortest))
+        .or_else(|| words.last().and_then(without))
+        .or_else(|| words.iter().rev().find_map(behind_word))
+        .unwrap_or_else(|| wrapped(text, most))
 }
 
 /// A class with the kernel that most of its change is in, or what the GPU was idle for.
@@ -719,6 +789,13 @@ mod tests {
                 let lines = screen(&of, 80, height);
                 let has = |label: &str| lines.iter().any(|line| line.starts_with(label));
                 assert!(has("comparable  ") && has("noise  ") && has("next  "), "{lines:#?}");
+                let is_missing = |label: &&&str| !has(label) && !of.libraries.is_empty();
+                let missing: Vec<&str> = BELOW.iter().filter(is_missing).copied().collect();
+                let marked = lines.iter().find(|line| line.trim().starts_with("more: --full ("));
+                let marked = marked.map(String::as_str).unwrap_or_default();
+                let is_in_title = lines.first().is_some_and(|title| title.ends_with(MORE_IN_FULL));
+                let are_named = missing.iter().all(|label| marked.contains(label));
+                assert!(is_in_title || are_named, "{missing:?} {lines:#?}");
                 let bars = lines.iter().filter(|line| line.contains(OPEN)).count();
                 assert!(bars > if height == 60 { 8 } else { 2 }, "{bars} bars: {lines:#?}");
                 if conditions == 0 {
@@ -747,6 +824,16 @@ mod tests {
             ["it is", "-41.6 %", "(within", "± 61.2 %)"]
         );
         assert_eq!(fitted(")))((, a)", 4, 1).len(), 1, "no brackets that match");
+        let numbers = "with care: prompt tokens in a prefill step (512 → 811); other command";
+        assert_eq!(
+            fitted(numbers, 47, 1),
+            ["with care: prompt tokens in a prefill step…"],
+            "no number is cut"
+        );
+        assert_eq!(
+            fitted(numbers, 56, 1),
+            ["with care: prompt tokens in a prefill step; more: --full"]
+        );
     }
 
     #[test]
@@ -777,6 +864,7 @@ mod tests {
             change_ns: us * 1e3,
             verdict,
             noise: stage2_diff::Noise { method, ..Default::default() },
+            interval: None,
         };
         let change = |us| part(us, Verdict::Increased, NoiseMethod::Instances);
         let open = |us| part(us, Verdict::None, NoiseMethod::OneRunEach);
@@ -793,5 +881,17 @@ mod tests {
         let named = shown(vec![change(800.0), change(2.0), open(200.0), open(80.0)]);
         let said = "3 more: idle: copy (a.py) +0.20 ms, idle: copy (a.py) +80 us, …";
         assert_eq!(named, (1, vec![said.to_owned()]));
+        let single = shown(vec![change(900.0), change(30.0), change(20.0), open(30.0)]);
+        assert_eq!(single, (4, vec![]), "a single part has its name");
+        let parts = [open(1.0), change(1.0), open(2.0)];
+        let mixed = Sum {
+            name: String::new(),
+            ns: 0.0,
+            parts: parts.iter().collect(),
+            is_change: false,
+            is_judged: false,
+        };
+        assert!(mixed.is_mixed());
+        assert_eq!(mixed.words(), "2 not judged, 1 longer");
     }
 }

@@ -1,0 +1,168 @@
+//! Several sides against the first one -> one table of all, in front of the page of each pair.
+
+use stage2_contract::text::{code, shorten};
+use stage2_diff::{ComparedRun, Comparison, Diff, MetricChange, Presence, StageChange};
+
+use super::{LABEL_CHARS, RUNS, in_folder, noise_cell, percent_cell, rate, side_cells, stage_time};
+use crate::table::{Table, paragraph};
+
+/// Stages in the table.
+const STAGES: usize = 3;
+/// Rows of it.
+const ROWS: usize = 64;
+
+/// A stage on one side.
+struct Row<'c> {
+    side: String,
+    /// The time and what it is of; the side is that before the change in the row of the first one.
+    time: Option<(&'c MetricChange, String)>,
+    rate: Option<&'c MetricChange>,
+    is_first: bool,
+    is_on_both: bool,
+    word: &'static str,
+}
+
+/// The side that all others are compared with; nothing of a single pair, or of pairs of different sides.
+pub(super) fn first(diff: &Diff) -> Option<&[ComparedRun]> {
+    let (first, others) = diff.comparisons.split_first()?;
+    let is_shared = others.iter().all(|of| of.before == first.before);
+    (is_shared && !others.is_empty()).then_some(&*first.before)
+}
+
+/// The heading of the table.
+pub(super) fn heading(first: &[ComparedRun]) -> String {
+    format!("All sides, against {}", name(first))
+}
+
+/// How a side is called: by the folders of its runs.
+pub(super) fn name(runs: &[ComparedRun]) -> String {
+    let name = |run: &ComparedRun| shorten(in_folder(&run.label).1, LABEL_CHARS);
+    match runs {
+        [first, .., last] if runs.len() > RUNS => format!("{} … {}", name(first), name(last)),
+        _ => runs.iter().map(name).collect::<Vec<_>>().join(", "),
+    }
+}
+
+/// The times and the tokens per second of the stages on all sides; nothing where they have no side in common.
+pub(super) fn table(diff: &Diff) -> String {
+    let Some(first) = first(diff) else { return String::new() };
+    let mut stages: Vec<&str> = Vec::new();
+    for stage in diff.comparisons.iter().flat_map(Comparison::of_model) {
+        if !stages.contains(&stage.stage.as_str()) {
+            stages.push(&stage.stage);
+        }
+    }
+    stages.into_iter().take(STAGES).map(|stage| of_stage(diff, first, stage)).collect()
+}
+
+fn of_stage(diff: &Diff, first: &[ComparedRun], stage: &str) -> String {
+    let of = |of| Comparison::of_model(of).into_iter().find(|found| found.stage == stage);
+    let known = || diff.comparisons.iter().filter_map(|it| Some((it, of(it)?)));
+    let base = known().find(|(_, base)| base.presence != Presence::New);
+    let base = base.map(|(_, base)| row(base, name(first), true));
+    let others = known().map(|(it, stage)| row(stage, name(&it.after), false));
+    let rows: Vec<Row<'_>> = base.into_iter().chain(others).collect();
+    let number = |row: &Row<'_>| row.time.as_ref().map(|(_, of)| of.clone());
+    let all_of = rows.iter().find_map(number).unwrap_or_default();
+    let value = |row: &Row<'_>, metric: &MetricChange| {
+        let [before, after] = side_cells(metric);
+        if row.is_first { before } else { after }
+    };
+    let times = |row: &Row<'_>| row.time.as_ref().map(|(time, _)| side_cells(time));
+    let base_text = rows.iter().find(|row| row.is_first).and_then(times).map(|[before, _]| before);
+    // Each pair is compared per what both of its sides have.
+    let unlike = |row: &Row<'_>| {
+        let [before, _] = times(row).filter(|_| row.is_compared())?;
+        let is_alike = base_text.as_ref() == Some(&before) && number(row).as_ref() == Some(&all_of);
+        (!is_alike).then(|| format!("{} (first side: {before})", number(row).unwrap_or_default()))
+    };
+    let time = |row: &Row<'_>, show: fn(&MetricChange) -> String| {
+        let (time, _) = row.time.as_ref().filter(|_| row.is_compared())?;
+        Some(show(time))
+    };
+    let table = Table::first(ROWS, &rows)
+        .left("side", |row| code(&row.side))
+        .right("time, ms", |row| row.time.as_ref().map(|(time, _)| value(row, time)))
+        .right("change %", |row| time(row, percent_cell))
+        .left(super::NOISE, |row| time(row, noise_cell))
+        .left("difference", |row| (!row.is_first).then(|| row.word.to_owned()))
+        .right("tokens/s", |row| row.rate.map(|rate| value(row, rate)))
+        .right("tokens/s, change %", |row| row.rate.filter(|_| !row.is_first).map(percent_cell))
+        .left("time of", unlike)
+        .markdown_with_rest_in("the JSON");
+    format!("{}{table}", paragraph(&format!("{}: {all_of}", shorten(stage, LABEL_CHARS))))
+}
+
+impl Row<'_> {
+    /// Whether it has a change: its stage is on both sides.
+    fn is_compared(&self) -> bool {
+        !self.is_first && self.is_on_both
+    }
+}
+
+fn row(stage: &StageChange, side: String, is_first: bool) -> Row<'_> {
+    let time = stage_time(stage).map(|(metric, label)| {
+        let per = stage.per_of(&metric.metric);
+        (metric, format!("{label}{per}"))
+    });
+    let word = match (stage.presence, &time) {
+        (Presence::New, _) => "new",
+        (Presence::Vanished, _) => "vanished",
+        (Presence::Both, Some((metric, _))) => stage.word(metric),
+        (Presence::Both, None) => "not comparable",
+    };
+    let is_on_both = stage.presence == Presence::Both;
+    Row { side, time, rate: rate(stage), is_first, is_on_both, word }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{full_screen, html, markdown, screens};
+    use super::*;
+
+    #[test]
+    fn all_sides_have_a_row_each_in_front_of_the_pairs() {
+        let report = |name: &str| {
+            let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/reports/");
+            let bytes = std::fs::read(format!("{folder}{name}.json")).expect(name);
+            stage2_diff::read_report(&bytes).expect(name).report
+        };
+        let (old, new) = (report("llama_1b"), report("moe_small"));
+        let against = |before: &'static str, label: &'static str, report| {
+            let run = |label, report| stage2_diff::Run { label, report, left_out: &[] };
+            let (before, after) = ([run(before, &old)], [run(label, report)]);
+            stage2_diff::compare(&before, &after, &[], false).expect("a comparison")
+        };
+        let of = |pairs: Vec<Comparison>| Diff::of(pairs, String::new());
+        let all = of(vec![against("x/a", "x/b", &new), against("x/a", "x/c", &old)]);
+        let table = table(&all);
+        let row = |side: &str| {
+            let row = table.lines().find(|line| line.starts_with(&format!("| `{side}` |")));
+            row.unwrap_or_else(|| panic!("{side}: {table}")).split(" | ").collect::<Vec<&str>>()
+        };
+        let [first, second, third] = ["a", "b", "c"].map(row);
+        assert!(first[1].parse::<f64>().is_ok() && first[2] == "–", "{first:?}");
+        assert!(second[1] != first[1] && second[2].starts_with(['+', '-']), "{second:?}");
+        assert_eq!(third[4], "equal", "{third:?}");
+        let compared =
+            third.last().is_some_and(|of| of.contains(&format!("first side: {}", third[1])));
+        assert!(compared || third[1] == first[1], "the same run: {table}");
+        let pages = [
+            markdown(&all),
+            screens(&all, 80, 24),
+            full_screen(&all, 100),
+            html(&all, &Default::default()),
+        ];
+        for page in pages {
+            let page = page.replace("<wbr>", "");
+            let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}: {page}"));
+            assert!(at("All sides, against a") < at("decode"), "{page}");
+        }
+        let names = "metric for --fail-if";
+        let has_names = |width| full_screen(&all, width).to_lowercase().contains(names);
+        assert!(!has_names(100) && has_names(160));
+        assert_eq!(super::table(&of(vec![against("a", "b", &new)])), "", "one pair");
+        let unlike = of(vec![against("a", "b", &new), against("d", "c", &new)]);
+        assert_eq!(super::table(&unlike), "", "no side in common");
+    }
+}
