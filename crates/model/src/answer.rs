@@ -444,11 +444,13 @@ impl FirstStep {
         }
     }
 
-    /// ` (mean call 28.63 ms)`, behind the name of its stage: a gain may be longer than other times of a page. Nothing
-    /// where the mean is not known.
+    /// ` (mean window 28.63 ms per call)`, behind the name of its stage: a gain may be longer than other times of a page.
+    /// Nothing where the mean is not known.
     pub fn of_mean(&self) -> String {
         let mean = self.mean.as_ref();
-        mean.map_or_else(String::new, |mean| format!(" (mean {} {})", mean.of, shown_time(mean.ns)))
+        mean.map_or_else(String::new, |mean| {
+            format!(" (mean window {} per {})", shown_time(mean.ns), mean.of)
+        })
     }
 
     /// Whether more tokens come from each step, which gets no shorter.
