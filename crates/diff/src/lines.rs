@@ -436,7 +436,7 @@ fn other_metrics(
     })
 }
 
-/// How much of the step of its stage, or of the run, a number changed by. Shares, counts and energy are no part of it.
+/// How much of the step of its stage, or of the run, a number changed by. Shares, counts and energy count as nothing.
 fn weight(of: &Comparison, (stage, metric): &Other<'_>) -> f64 {
     let whole = match stage {
         Some(stage) => stage.metric("window_ms").or_else(|| stage.time()),

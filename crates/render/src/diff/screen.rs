@@ -387,7 +387,7 @@ const CHANGE: &str = "█";
 const NOISE_BAR: &str = "░";
 const OPEN: &str = "□";
 
-/// What a change exceeds. Of one run per side, nobody knows how much runs differ.
+/// What a change exceeds. One run per side does not show how much runs differ.
 pub(super) fn beyond(of: &Comparison) -> &'static str {
     if of.is_of_two_runs() { "beyond the noise within the runs" } else { "beyond noise" }
 }
@@ -603,7 +603,12 @@ pub(super) fn whole(stage: &StageChange, parts: &Parts<'_>) -> String {
         Some((median, _)) => format!("; median step {} %", signed(median, 1)),
         None => String::new(),
     };
-    format!("mean {} {a} → {b} ms ({change}{noise}{median}), by part", stage.per_word())
+    // The table has another time, which may be many times as long.
+    let other = match stage.time().is_some_and(|time| time.metric == "host_ms") {
+        true => "; above: host time of a call",
+        false => "",
+    };
+    format!("mean {} {a} → {b} ms ({change}{noise}{median}{other}), by part", stage.per_word())
 }
 
 /// A text in at most so many lines. Of a longer one the last clauses are left out, and none is cut.

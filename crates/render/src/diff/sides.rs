@@ -1,10 +1,10 @@
 //! Several sides against the first one -> one table of all, in front of the page of each pair.
 
-use stage2_contract::text::{code, shorten};
+use stage2_contract::text::{code, plain, shorten};
 use stage2_diff::{ComparedRun, Comparison, Diff, MetricChange, Presence, StageChange};
 
 use super::{LABEL_CHARS, RUNS, in_folder, noise_cell, percent_cell, rate, side_cells, stage_time};
-use crate::table::{Table, paragraph};
+use crate::table::{Table, name as table_name};
 
 /// Stages in the table.
 const STAGES: usize = 3;
@@ -90,7 +90,7 @@ fn of_stage(diff: &Diff, first: &[ComparedRun], stage: &str) -> String {
         .right("tokens/s, change %", |row| row.rate.filter(|_| !row.is_first).map(percent_cell))
         .left("time of", unlike)
         .markdown_with_rest_in("the JSON");
-    format!("{}{table}", paragraph(&format!("{}: {all_of}", shorten(stage, LABEL_CHARS))))
+    format!("## {}: {}\n\n{table}", table_name(stage), plain(&all_of))
 }
 
 impl Row<'_> {
