@@ -300,7 +300,7 @@ impl LiveSource {
     }
 
     /// Those of several targets that have no trace file, and in which no process runs.
-    pub(crate) fn empty_targets(&self) -> Vec<&str> {
+    pub(crate) fn empty_targets(&self) -> Vec<&(String, PathBuf)> {
         let is_in = |folder: &Path, file: &Path| {
             file.starts_with(folder)
                 || folder.canonicalize().is_ok_and(|real| file.starts_with(real))
@@ -310,7 +310,7 @@ impl LiveSource {
             followed.chain(self.standings.iter().filter_map(|of| of.file.as_ref())).collect();
         let is_empty = |folder: &Path| !files.iter().any(|file| is_in(folder, file));
         let empty = self.unused.iter().filter(|(_, folder)| self.files.is_read && is_empty(folder));
-        empty.map(|(name, _)| name.as_str()).collect()
+        empty.collect()
     }
 
     /// The files that are followed, with how far each is read.
@@ -433,7 +433,10 @@ impl LiveSource {
     /// The folders of the runs of which all or a part is watched; none where a file is of no run.
     pub(crate) fn runs(&self) -> BTreeSet<&Path> {
         if !self.folders.is_empty() {
-            return self.folders.iter().map(|folder| run_of(folder)).collect();
+            let empty = self.empty_targets();
+            // They have no report, and get none.
+            let has_some = |folder: &&PathBuf| !empty.iter().any(|(_, path)| path == *folder);
+            return self.folders.iter().filter(has_some).map(|folder| run_of(folder)).collect();
         }
         let folders = self.files().iter().map(|(path, _)| path.parent());
         let is_of_run = |folder: &&Path| folder.ends_with(COLLECTOR);

@@ -176,7 +176,7 @@ fn look(watched: &LiveSource, state: State, is_text: bool) -> View {
         state,
         has_colour: AutoStream::choice(&io::stdout()) != ColorChoice::Never,
         is_text,
-        empty_targets: watched.empty_targets().into_iter().map(str::to_owned).collect(),
+        empty_targets: watched.empty_targets().into_iter().map(|(name, _)| name.clone()).collect(),
         ended: None,
         ..View::default()
     };
@@ -531,6 +531,8 @@ mod tests {
         let shown = open(&[&sample, folder.path()]);
         let name = folder.path().file_name().expect("a name").to_string_lossy();
         assert!(shown.contains(&format!("{name}{none}")), "{shown}");
+        // The other one has a report.
+        assert!(shown.contains("Ended; report: "), "{shown}");
         assert!(!open(&[&sample]).contains(none));
         std::fs::copy(sample.join("run.json"), folder.path().join("run.json")).expect("a file");
         std::fs::write(folder.path().join("a.s2t"), "").expect("a file");
