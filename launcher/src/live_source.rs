@@ -118,6 +118,8 @@ pub(crate) struct LiveSource {
     pub(crate) title: String,
     /// The folders that were named, if nothing else was.
     folders: Vec<PathBuf>,
+    /// Of several targets, the folders in which no process ran when we came: how they are called, and where they are.
+    unused: Vec<(String, PathBuf)>,
     pub(crate) standings: Vec<ProcessStatus>,
     /// What came of the last request.
     pub(crate) said: Option<String>,
@@ -167,6 +169,16 @@ impl LiveSource {
             _ => None,
         });
         let folders = folders.collect::<Option<Vec<_>>>().unwrap_or_default();
+        let unused = |found: &Found| match &found.target {
+            Some(target @ Target::Run(folder))
+                if find(target).map_or(true, |all| all.is_empty()) =>
+            {
+                Some((found.title(), folder.clone()))
+            }
+            _ => None,
+        };
+        let unused =
+            if all.len() > 1 { all.iter().filter_map(unused).collect() } else { Vec::new() };
         let sources = all.into_iter().flat_map(|found| found.sources).collect();
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let (own_news, news) = mpsc::channel();
@@ -176,6 +188,7 @@ impl LiveSource {
             title,
             host: visible(host.trim().as_bytes()),
             folders,
+            unused,
             ports,
             standings: Vec::new(),
             said: None,
@@ -284,6 +297,20 @@ impl LiveSource {
                 newest_below(Path::new(&self.name), &[])
             )))),
         }
+    }
+
+    /// Those of several targets that have no trace file, and in which no process runs.
+    pub(crate) fn empty_targets(&self) -> Vec<&(String, PathBuf)> {
+        let is_in = |folder: &Path, file: &Path| {
+            file.starts_with(folder)
+                || folder.canonicalize().is_ok_and(|real| file.starts_with(real))
+        };
+        let followed = self.files().iter().map(|(path, _)| path);
+        let files: Vec<&PathBuf> =
+            followed.chain(self.standings.iter().filter_map(|of| of.file.as_ref())).collect();
+        let is_empty = |folder: &Path| !files.iter().any(|file| is_in(folder, file));
+        let empty = self.unused.iter().filter(|(_, folder)| self.files.is_read && is_empty(folder));
+        empty.collect()
     }
 
     /// The files that are followed, with how far each is read.
@@ -406,7 +433,10 @@ impl LiveSource {
     /// The folders of the runs of which all or a part is watched; none where a file is of no run.
     pub(crate) fn runs(&self) -> BTreeSet<&Path> {
         if !self.folders.is_empty() {
-            return self.folders.iter().map(|folder| run_of(folder)).collect();
+            let empty = self.empty_targets();
+            // They have no report, and get none.
+            let has_some = |folder: &&PathBuf| !empty.iter().any(|(_, path)| path == *folder);
+            return self.folders.iter().filter(has_some).map(|folder| run_of(folder)).collect();
         }
         let folders = self.files().iter().map(|(path, _)| path.parent());
         let is_of_run = |folder: &&Path| folder.ends_with(COLLECTOR);
@@ -750,10 +780,9 @@ fn named(path: &Path) -> Result<Found, Failure> {
         let sources = vec![Source::File(path)];
         return Ok(Found { sources, target: None, port: None, name: shown });
     }
-    Err(Failure::Usage(format!(
-        "{}; `stage2-launch ctl --all status` lists processes",
-        not_a_run(&path)
-    )))
+    let why = not_a_run(&path);
+    let end = if why.ends_with('?') { "" } else { ";" };
+    Err(Failure::Usage(format!("{why}{end} `stage2-launch ctl --all status` lists processes")))
 }
 
 /// Asks again and again, and hands requests on, until nobody listens any more.

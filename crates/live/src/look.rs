@@ -147,6 +147,9 @@ pub struct Watched {
     pub is_cut_off: bool,
     /// Its file grows, and its data is older than the newest of all by more than 15 s.
     pub lags: bool,
+    /// It records no GPU work, for a reason that it states: how much there was is not known.
+    #[serde(default)]
+    pub has_no_gpu_records: bool,
     /// Its first note is about something that is wrong.
     pub is_suspect: bool,
 }
@@ -161,7 +164,7 @@ pub(crate) fn clock_differs(ahead_ns: i128) -> String {
         seconds if seconds < 7_200 => format!("{seconds} s"),
         seconds => format!("{} h", seconds / 3_600),
     };
-    format!("its clock is {apart} {way} that of this host; its times are moved")
+    format!("its clock is {apart} {way} that of this host; its times are shifted")
 }
 
 impl Watched {

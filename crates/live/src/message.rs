@@ -259,7 +259,7 @@ mod tests {
         assert_eq!(read.processes[0].last_wall_ns, Some(NOW + hours));
         assert_eq!(
             read.problems,
-            ["its clock is 3 h behind that of this host; its times are moved"]
+            ["its clock is 3 h behind that of this host; its times are shifted"]
         );
     }
 

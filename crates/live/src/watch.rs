@@ -481,6 +481,7 @@ fn watched((host, pid): Identity, newest: &Tracked, sums: Watched) -> Watched {
         is_torn: newest.is_torn(),
         is_gone: newest.is_gone,
         states_its_end: process.states_its_end(),
+        has_no_gpu_records: process.fact("gpu.off").is_some() && sums.counts.work == 0,
         ..sums
     };
     if watched.is_gone {

@@ -170,7 +170,7 @@ fn connect(address: &str, until: Instant) -> Result<TcpStream, String> {
         match TcpStream::connect_timeout(&address, patience) {
             Ok(stream) => return Ok(stream),
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                why = "nothing listens there".to_owned();
+                why = "nothing is listening there".to_owned();
             }
             Err(error) if is_late(&error) => why = "it does not answer in time".to_owned(),
             Err(error) => why = error.to_string(),

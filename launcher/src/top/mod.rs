@@ -17,7 +17,9 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use signal_hook::consts::SIGTSTP;
 use stage2_contract::text::visible_path;
+use stage2_model::RunState;
 
+use crate::bundle::{RUN_JSON, RunRecord};
 use crate::cli::TopArgs;
 use crate::failure::Failure;
 use crate::live_source::{LiveSource, STEP, Stop, TICK, now_ns};
@@ -174,6 +176,7 @@ fn look(watched: &LiveSource, state: State, is_text: bool) -> View {
         state,
         has_colour: AutoStream::choice(&io::stdout()) != ColorChoice::Never,
         is_text,
+        empty_targets: watched.empty_targets().into_iter().map(|(name, _)| name.clone()).collect(),
         ended: None,
         ..View::default()
     };
@@ -202,11 +205,33 @@ fn what_next(watched: &LiveSource, has_keys: bool) -> String {
         ([report], _) => format!("report: {report}"),
         ([one, two], _) => format!("reports: {one} {two}"),
         ([.., last], _) => format!("{} reports, the last one: {last}", reports.len()),
+        ([], _) if let Some(next) = own_report(watched) => next,
         ([], true) if is_one => "w writes its report".to_owned(),
         ([], true) => "w writes one report of all runs".to_owned(),
         ([], false) => "`stage2-launch merge` writes its report".to_owned(),
     };
     format!("Ended; {next}")
+}
+
+/// For so long after the end of a run its launcher may still write the report.
+const REPORTING: Duration = Duration::from_mins(10);
+
+/// Where a run that has ended gets its report, if it is the only one and was recorded by a launcher: another bundle of it
+/// would be a second one.
+fn own_report(watched: &LiveSource) -> Option<String> {
+    let runs = watched.runs();
+    let run = runs.first().filter(|_| runs.len() == 1)?;
+    let record = RunRecord::read(run).ok().filter(|record| !record.dormant)?;
+    let command = format!("`stage2-launch report {}`", visible_path(run));
+    // A launcher that was killed leaves the same record.
+    let files = watched.files().iter().map(|(path, _)| path.clone()).chain([run.join(RUN_JSON)]);
+    let written = files.filter_map(|path| path.metadata().and_then(|of| of.modified()).ok()).max();
+    let is_old = written.and_then(|at| at.elapsed().ok()).is_some_and(|age| age > REPORTING);
+    let goes_on = record.state != RunState::Closed && !is_old;
+    Some(match goes_on {
+        true => format!("the launcher writes the report; if it was killed: {command}"),
+        false => format!("{command} writes the report"),
+    })
 }
 
 /// Of the text that names are looked for.
@@ -450,6 +475,68 @@ mod tests {
         std::fs::write(run.path().join("report.html"), "").expect("a file");
         assert_eq!(said(true), HAS_REPORT);
         assert_eq!(said(false), "there is nothing to write yet", "it goes on");
+    }
+
+    /// Hazard (Watching what runs): A run has just ended, and the advice leads to a second bundle of it.
+    /// Promise: As long as its launcher may write the report, the page says so; later it names the command that writes it
+    ///  into the same folder.
+    #[test]
+    fn a_run_whose_launcher_writes_the_report_gets_no_other_advice() {
+        let run = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir(run.path().join(COLLECTOR)).expect("a folder");
+        let file = run.path().join("collector/a.s2t");
+        std::fs::write(&file, "").expect("a file");
+        let targets = run.path().to_str().map(str::to_owned).into_iter().collect();
+        let wanted = WatchOptions { all: false, tokens: Vec::new(), targets };
+        let mut watched = LiveSource::open(wanted).expect("a run");
+        watched.read_all();
+        assert_eq!(what_next(&watched, false), "Ended; `stage2-launch merge` writes its report");
+        let write = |state: RunState| {
+            let record = RunRecord { state, ..RunRecord::new("a".into(), vec!["b".into()]) };
+            record.write(run.path()).expect("a record");
+        };
+        let command = format!("`stage2-launch report {}`", visible_path(run.path()));
+        for state in [RunState::Running, RunState::Reporting] {
+            write(state);
+            let next =
+                format!("Ended; the launcher writes the report; if it was killed: {command}");
+            assert_eq!([true, false].map(|keys| what_next(&watched, keys)), [next.clone(), next]);
+        }
+        let later = format!("Ended; {command} writes the report");
+        let long_ago = std::time::SystemTime::now() - 2 * REPORTING;
+        for path in [file, run.path().join(RUN_JSON)] {
+            let file = std::fs::File::options().append(true).open(path).expect("a file");
+            file.set_modified(long_ago).expect("a time");
+        }
+        assert_eq!(what_next(&watched, true), later);
+        write(RunState::Closed);
+        assert_eq!(what_next(&watched, true), later);
+    }
+
+    /// Hazard (Watching what runs): One of several targets has failed, and the page shows only the others.
+    /// Promise: It names the one of which there is nothing.
+    #[test]
+    fn a_target_without_processes_is_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/sample/vllm_sorting");
+        let open = |all: &[&Path]| {
+            let targets = all.iter().filter_map(|path| path.to_str()).map(str::to_owned).collect();
+            let wanted = WatchOptions { all: false, tokens: Vec::new(), targets };
+            let mut watched = LiveSource::open(wanted).expect("folders");
+            watched.read_all();
+            let view = look(&watched, State::default(), false);
+            page(&view, 80, 24).iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+        };
+        let none = ": no process runs there, and there is no trace file";
+        let shown = open(&[&sample, folder.path()]);
+        let name = folder.path().file_name().expect("a name").to_string_lossy();
+        assert!(shown.contains(&format!("{name}{none}")), "{shown}");
+        // The other one has a report.
+        assert!(shown.contains("Ended; report: "), "{shown}");
+        assert!(!open(&[&sample]).contains(none));
+        std::fs::copy(sample.join("run.json"), folder.path().join("run.json")).expect("a file");
+        std::fs::write(folder.path().join("a.s2t"), "").expect("a file");
+        assert!(!open(&[&sample, folder.path()]).contains(none));
     }
 
     /// Hazard (Watching what runs): A stray key would stop the recording of all processes, or attach CUPTI to them.

@@ -122,6 +122,8 @@ pub(crate) struct View {
     pub(crate) has_colour: bool,
     /// The page is text that cannot be scrolled or asked for more.
     pub(crate) is_text: bool,
+    /// Those of several targets of which there is nothing to show.
+    pub(crate) empty_targets: Vec<String>,
     /// That the run has ended, and what to do next.
     pub(crate) ended: Option<String>,
     /// Tokens per second of its stages, as its report knows them.
@@ -174,6 +176,9 @@ struct Row {
     tokens_per_s: Option<f64>,
     requests: Option<f64>,
     launches_per_s: f64,
+    /// Calls or steps with recorded work, and the processes, of which GPU work is recorded.
+    recorded: f64,
+    with_gpu: u64,
     other_ns: u64,
     /// No GPU work of it is recorded at all, neither now nor before.
     launches_none: bool,
@@ -183,7 +188,7 @@ struct Row {
 const STAGE_TITLES: [(&str, usize); 14] = [
     ("PER", 4),
     ("P50 ms", 7),
-    ("P99 ms", 7),
+    (P99, 7),
     ("BUSY", 5),
     (WAIT, 7),
     ("GAPS", 5),
@@ -210,6 +215,8 @@ const REQUESTS: &str = "REQS";
 const RATE: &str = "RATE";
 const WORK: &str = "WORK/S";
 const P90: &str = "P90 ms";
+/// Gives way to the parts of the time.
+const P99: &str = "P99 ms";
 const WORK_EACH: &str = "GPU WORK";
 
 /// The part of the time in which no work ran, within calls or between them. IDLE, of a stage, is another one.
@@ -399,10 +406,18 @@ fn rows(view: &View) -> Vec<Row> {
             let is_other = sum.run.is_some()
                 && sum.steps_with_requests > 0
                 && of_engine.as_ref().is_some_and(|of_engine| *of_engine != id(process));
-            match is_other {
-                true => row.sum.add(&StageNumbers { run: None, ..sum.clone() }),
-                false => row.sum.add(sum),
+            let mut counted = sum.clone();
+            if is_other {
+                counted.run = None;
             }
+            match process.has_no_gpu_records {
+                // It has no part in the shares of the time in calls.
+                true => (counted.window_ns, counted.busy_ns) = (0, 0),
+                false => {
+                    (row.recorded, row.with_gpu) = (row.recorded + sum.each().1, row.with_gpu + 1)
+                }
+            }
+            row.sum.add(&counted);
             let add = |to: &mut Option<f64>, of: u64| {
                 *to = Some(to.unwrap_or(0.0) + of as f64 / seconds).filter(|sum| *sum > 0.0);
             };
@@ -460,7 +475,7 @@ impl Row {
         let reported = view.reported_tokens.get(&self.name).copied();
         let is_all = shown(view).count() == view.look.processes.len();
         self.tokens_per_s = self.tokens_per_s.or(reported.filter(|_| is_all));
-        self.launches_per_s /= processes;
+        self.launches_per_s /= self.with_gpu.max(1) as f64;
         self.unit = unit(&self.sum);
         self.p50_ns = self.sum.step_time(50);
         self.p99_ns = p99(&self.sum);
@@ -574,9 +589,19 @@ fn stage_table(
     };
     let has_rate = rows.iter().any(|row| row.tokens_per_s.is_some());
     let is_over = view.look.processes.iter().any(|process| process.window.is_whole);
-    let is_there = |title: &str| match title {
+    let has_other = rows.iter().any(|row| row.other >= Some(OTHER_LEAST));
+    // The parts of the time are all there, or do not add up.
+    let parts = STAGE_TITLES.iter().take_while(|(title, _)| *title != TOKENS);
+    let parts = parts.filter(|(title, _)| match *title {
         WAIT => has_waits,
-        OTHER => rows.iter().any(|row| row.other >= Some(OTHER_LEAST)),
+        OTHER => has_other,
+        _ => true,
+    });
+    let has_p99 = 2 + name_width + parts.map(|(_, width)| width + 1).sum::<usize>() <= width;
+    let is_there = |title: &str| match title {
+        P99 => has_p99,
+        WAIT => has_waits,
+        OTHER => has_other,
         TOKENS => has_rate || sums(|sum| sum.steps_with_tokens > 0),
         REQUESTS => sums(|sum| sum.steps_with_requests > 0),
         RATE | WORK => !is_over,
@@ -606,8 +631,7 @@ fn stage_table(
     for (at, row) in rows.iter().enumerate().skip(first).take(height) {
         let mark = if at == chosen { ">" } else { " " };
         let start = format!("{mark} {}", padded(&row.name, name_width));
-        let (_, recorded) = row.sum.each();
-        let per_each = (recorded > 0.0).then(|| row.sum.launches as f64 / recorded);
+        let per_each = (row.recorded > 0.0).then(|| row.sum.launches as f64 / row.recorded);
         let cells = [
             or_dash(row.p50_ns.map(|_| row.unit.to_owned())),
             or_dash(row.p50_ns.map(ms)),

@@ -280,7 +280,7 @@ fn of_several_hosts_those_that_answer_are_shown_and_the_others_named() {
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     let told = page.split_whitespace().collect::<Vec<_>>().join(" ");
     let whys = [
-        "nothing listens there",
+        "nothing is listening there",
         "it does not answer in time",
         "it sends more than 16 MB",
         "it reports version 999, and this program reads version 6",
@@ -333,7 +333,7 @@ fn a_host_that_dies_leaves_its_last_numbers_and_holds_up_no_page() {
     drop(feed);
     let began = Instant::now();
     let state = format!(" {} ", other.pid());
-    let pages = until("nothing listens there (for") + until("no answer");
+    let pages = until("nothing is listening there (for") + until("no answer");
     let seconds = began.elapsed().as_secs();
     assert!(seconds >= 14 && pages + 3 >= seconds, "{pages} pages in {seconds} s");
     until("1 of 3 hosts answer  2 processes, 1 recording");

@@ -368,7 +368,7 @@ fn a_clock_that_is_hours_away_is_told_and_makes_nobody_late() {
     let told: Vec<_> =
         look.processes.iter().map(|of| (of.pid, of.lags, of.notes.concat())).collect();
     let [ahead, behind] = ["3 h ahead of", "2 h behind"]
-        .map(|way| format!("its clock is {way} that of this host; its times are moved"));
+        .map(|way| format!("its clock is {way} that of this host; its times are shifted"));
     assert_eq!(told, [(1, false, String::new()), (2, false, ahead), (3, false, behind)]);
     assert!(look.processes.iter().all(|of| of.last_wall_ns == Some(now + S)), "{told:?}");
 }

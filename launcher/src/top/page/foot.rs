@@ -3,7 +3,7 @@
 use ratatui::text::Line;
 use stage2_contract::control::START_COST;
 use stage2_contract::text::numbers::counted;
-use stage2_contract::text::{visible, wrapped_at_most};
+use stage2_contract::text::{shorten, visible, wrapped_at_most};
 use stage2_live::{Look, RunSteps, Watched};
 
 use super::{Row, View, bold, only, plain, shown};
@@ -19,6 +19,9 @@ const KEYS: [&str; 4] = [
 
 /// Lines of a message.
 const SAID_LINES: usize = 2;
+
+/// The least columns of the names of targets.
+const NAME_LEAST: usize = 12;
 
 /// Lines of what a recording costs.
 const COST_LINES: usize = 4;
@@ -56,6 +59,13 @@ pub(super) fn foot(view: &View, rows: &[Row], width: usize, room: usize) -> Vec<
             .map(|line| plain(&line, width))
             .collect(),
     };
+    // It stays, so it must not hide what happens.
+    let empty = view.empty_targets.join(", ");
+    if !empty.is_empty() && (view.is_text || lines.len() + what_next.len() < room) {
+        let end = ": no process runs there, and there is no trace file";
+        let name = shorten(&empty, width.saturating_sub(end.len()).max(NAME_LEAST));
+        lines.push(plain(&format!("{name}{end}"), width));
+    }
     lines.extend(what_next.iter().map(|line| bold(line, width)));
     let has_outliers = |row: &Row| row.sum.run.as_ref().is_some_and(RunSteps::may_have_outliers);
     let why = match () {

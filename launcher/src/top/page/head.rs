@@ -7,8 +7,8 @@ use stage2_contract::text::{shorten, visible};
 use stage2_live::{Look, MINUTE_S, Watched};
 
 use super::{
-    View, bold, coloured, dormant, is_incomplete, is_silent, lost, lost_text, part, plain,
-    sorted_processes, stopped,
+    View, bold, coloured, dormant, is_incomplete, is_over, is_silent, lost, lost_text, or_dash,
+    part, plain, sorted_processes, stopped,
 };
 
 /// The least and the most columns of the name of a run: it gives way in the middle.
@@ -111,7 +111,10 @@ fn whole(view: &View, width: usize) -> Line<'static> {
         0 => String::new(),
         skipped => format!("  {skipped} MB skipped"),
     };
-    let (work, none) = (count(work), without_work(view));
+    // That none is recorded does not say that there was none.
+    let is_unknown = work == 0 && look.processes.iter().any(|of| of.has_no_gpu_records);
+    let work = or_dash((!is_unknown).then(|| count(work)));
+    let none = without_work(view);
     let parts = [
         format!("lost {lost}"),
         format!("GPU work {work}{none}"),
@@ -199,7 +202,13 @@ pub(super) fn span(view: &View) -> String {
     if windows().any(|window| window.is_whole) {
         // Recording was stopped meanwhile: a report is of all windows.
         let is_last = windows().any(|window| window.is_last);
-        return if is_last { "  last window" } else { "  whole run" }.to_owned();
+        let span = match () {
+            () if is_last => "  last window",
+            () if is_over(view) => "  whole run",
+            // Its processes go on, and may be recorded again.
+            () => "  recorded so far",
+        };
+        return span.to_owned();
     }
     match windows().map(|window| window.ns).max().unwrap_or(0) as f64 / 1e9 {
         s if s <= 0.0 => String::new(),

@@ -15,8 +15,8 @@ pub(super) const HELP: [(&str, &str); 23] = [
     ("f, w, q", "freeze; write a report of everything recorded so far; quit"),
     (
         "Numbers",
-        "are of the time that the first line names: the last 10 s at most, and after the end all calls but the first. \
-         Of several ranks, they are means, but P50, P90 and P99 are of the calls of all ranks (an engine that has \
+        "cover the time that the first line names: the last 10 s at most, and after the end all calls but the first. \
+         For several ranks, they are means, but P50, P90 and P99 are of the calls of all ranks (an engine that has \
          ended: P50, P99 and TOKENS/S are those of one rank)",
     ),
     (
@@ -27,12 +27,12 @@ pub(super) const HELP: [(&str, &str); 23] = [
     (
         "BUSY GAPS IDLE",
         "shares of the time in calls: GPU work of the stage ran; gaps of at most 50 us between work; no work ran. \
-         OTHER (if 1% or more): only work of other stages ran. Together, they are 100%",
+         OTHER (if 1% or more): only work of other stages ran. They add up to 100%",
     ),
     ("(WAIT)", "waits for other ranks in BUSY, estimated; *: late rank, +: why"),
     (
         "TOKENS/S",
-        "tokens of a process (ended: per second in calls). If it is missing: --tokens STAGE for a stage whose payload \
+        "tokens of a process per second (ended: per second spent in calls). If it is missing: --tokens STAGE for a stage whose payload \
          is tokens, or a field `tokens` of the ranges",
     ),
     ("REQS, RATE", "requests in a step; calls or steps that ended per second"),
@@ -47,7 +47,7 @@ pub(super) const HELP: [(&str, &str); 23] = [
         "the part of the time without GPU work (ended: in calls of the chosen stage), and SHAREs of it by what the \
          threads that launch did",
     ),
-    ("RANK table", "P50 to (WAIT): of the chosen stage. GPU: busy, of all stages"),
+    ("RANK table", "P50 to (WAIT): of the stage in the title. GPU: busy with any stage"),
     ("GPU work", "placed: its launch is known; in ranges: of a stage"),
     ("LOST", "missing records and events; ?: more is missing, by an unknown number"),
     (

@@ -52,6 +52,11 @@ pub(super) fn kernel_table(
         KernelOrder::Time => (Some(sum.0), sum.1),
         KernelOrder::Mean => (mean_ns(sum), sum.0),
     };
+    // Titles alone say nothing.
+    if kernels.is_empty() && classes.is_empty() {
+        view.kernels_shown.set(1);
+        return Vec::new();
+    }
     kernels.order_by(|a, b| size(b.1).cmp(&size(a.1)).then_with(|| a.0.cmp(b.0)));
     // The last page is full.
     let shown = height.saturating_sub(1);

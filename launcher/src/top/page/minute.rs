@@ -31,7 +31,9 @@ fn step_ms(view: &View, row: &Row, ago: usize) -> Option<f64> {
 
 /// The part of the second so many seconds before the newest data in which the GPUs worked.
 fn gpu_share(view: &View, ago: usize) -> Option<f64> {
-    let seconds = view.look.processes.iter().map(|process| &process.window.minute.busy_ns);
+    // Where no GPU work is recorded, how busy the GPU is is not known.
+    let with_records = view.look.processes.iter().filter(|process| !process.has_no_gpu_records);
+    let seconds = with_records.map(|process| &process.window.minute.busy_ns);
     let all: Vec<u64> = seconds.filter_map(|all| all.iter().rev().nth(ago).copied()).collect();
     let sum: f64 = all.iter().map(|ns| *ns as f64 / 1e9).sum();
     (!all.is_empty()).then(|| sum / all.len() as f64)

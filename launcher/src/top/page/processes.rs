@@ -25,6 +25,9 @@ use crate::live_source::COLLECTOR;
 const LATE: f64 = 0.05;
 /// In so many calls or steps, at least: in one of a few, any rank is late.
 const LATE_EACH: u64 = 8;
+/// Columns of the longest state, and the least of the name of a host.
+const STATE_WIDTH: usize = 9;
+const HOST_LEAST: usize = 4;
 /// From this width, there is room for two percentiles.
 const WITH_P99: usize = 80;
 
@@ -162,9 +165,14 @@ fn why_late(view: &View, row: Option<&Row>, height: usize, width: usize) -> Vec<
     let ends = match &longer {
         None => [""; 2],
         Some(all) if all.is_empty() => ["; samples do not show why", ""],
-        Some(_) => [". Its host spends longer on:", "; longer:"],
+        Some(_) => [". Its host spends longer on:", ""],
     };
-    let all = ends.map(|end| format!("{what}{end}"));
+    let [whole, mut narrow] = ends.map(|end| format!("{what}{end}"));
+    if longer.as_ref().is_some_and(|all| !all.is_empty()) {
+        // What follows cannot be read without it; the columns show who waits.
+        narrow = format!("  * {} is late. Its host spends longer on:", who(late));
+    }
+    let all = [whole, narrow];
     let first = all.iter().find(|line| line.chars().count() <= width).unwrap_or(&all[1]).clone();
     let unit = match late.window.hosts.contains_key(&row.name) {
         true => format!(" ms/{}", row.unit),
@@ -214,14 +222,22 @@ pub(super) fn processes(
         cells.enumerate().filter(|(at, _)| is_there(*at)).map(|(_, cell)| cell).collect::<Vec<_>>()
     };
     let columns: usize = cells(&Default::default()).iter().map(|(_, width)| width + 1).sum();
-    let host_width = width.saturating_sub(columns + 25).clamp(8, HOST_COLUMNS);
+    let for_hosts = width.saturating_sub(columns + 25);
+    let has_runs = runs(&sorted) > 1;
+    let host_of = |of: &Watched| if has_runs { run_name(of) } else { of.host.clone() };
+    let longest = sorted.iter().map(|of| host_of(of).chars().count()).max().unwrap_or(0);
+    let least = longest.clamp(HOST_LEAST, HOST_COLUMNS);
+    let stage = row.map_or("", |row| &row.name);
+    let (state_title, state_width) = state_title(stage, for_hosts.saturating_sub(least));
+    let host_width = (for_hosts + STATE_WIDTH).saturating_sub(state_width);
+    let host_width =
+        host_width.clamp(if state_width > STATE_WIDTH { least } else { 8 }, HOST_COLUMNS);
     let line_of = |start: String, of: &[String; 6]| {
         let cells = cells(of);
         row_of(start, cells.iter().map(|(cell, width)| (cell, *width)), width)
     };
-    let has_runs = runs(&sorted) > 1;
     let host = padded(if has_runs { "RUN" } else { "HOST" }, host_width);
-    let start = format!("  {:>4} {:>7} {host} {}", "RANK", "PID", padded("STATE", 9));
+    let start = format!("  {:>4} {:>7} {host} {state_title}", "RANK", "PID");
     let mut title = line_of(start, &titles.clone().map(|(title, _)| title));
     if width >= WIDE {
         title.push_str(" TOKENS/S  TRACE FILE");
@@ -249,8 +265,8 @@ pub(super) fn processes(
         let per_s = sum.and_then(run_tokens_per_s).or(per_s);
         let mark = if is_chosen(process) { ">" } else { " " };
         let rank = or_dash(process.rank.map(|rank| rank.to_string()));
-        let host = if has_runs { run_name(process) } else { process.host.clone() };
-        let (host, state) = (padded(&host, host_width), padded(&state(view, process), 9));
+        let host = padded(&host_of(process), host_width);
+        let state = padded(&state(view, process), state_width);
         let start = format!("{mark} {rank:>4} {:>7} {host} {state}", process.pid);
         let cells = [
             or_dash(sum.and_then(|sum| sum.step_time(50)).map(ms)),
@@ -262,7 +278,8 @@ pub(super) fn processes(
         ];
         let mut text = line_of(start, &cells);
         if width >= WIDE {
-            let room = width.saturating_sub(columns + 25 + host_width + 11);
+            let before = columns + 25 + host_width + state_width - STATE_WIDTH;
+            let room = width.saturating_sub(before + 11);
             text.push_str(&more_of_process(process, per_s, room));
         }
         // That a run is over is no fault of a process.
@@ -284,6 +301,20 @@ pub(super) fn processes(
     let why = why_late(view, row, height.min(most), width).into_iter();
     lines.extend(why.map(|why| coloured(plain(&why, width), Color::Yellow, view)));
     lines
+}
+
+/// The title of the states, with the stage that the columns behind it are of, and its width: at most `room` more than
+/// that of the states. Without room, the word STATE gives way.
+fn state_title(stage: &str, room: usize) -> (String, usize) {
+    if stage.is_empty() {
+        return (padded("STATE", STATE_WIDTH), STATE_WIDTH);
+    }
+    let most = STATE_WIDTH + room;
+    let all = [format!("STATE  IN {stage}:"), format!("STATE  {stage}:"), format!("{stage}:")];
+    let title = all.into_iter().find(|title| title.chars().count() <= most);
+    let title = title.unwrap_or_else(|| format!("{}:", shorten(stage, most - 1)));
+    let width = title.chars().count().max(STATE_WIDTH);
+    (format!("{title:>width$}"), width)
 }
 
 /// That some processes have no row.

@@ -470,7 +470,7 @@ fn hosts_that_do_not_answer_are_counted_and_named() {
     let mut view = view();
     view.look.hosts = Some((1, 3));
     view.look.problems =
-        vec!["node-2:9464: nothing listens there".into(), "node-3:9464: it is damaged".into()];
+        vec!["node-2:9464: nothing is listening there".into(), "node-3:9464: it is damaged".into()];
     view.look.processes[1].state = FileState::Unreachable;
     view.look.processes[1].is_suspect = true;
     view.look.processes[1].notes = vec!["process 8 on node-4 has rank 1, too".into()];
@@ -480,7 +480,7 @@ fn hosts_that_do_not_answer_are_counted_and_named() {
         shown[0].starts_with("stage2 top  1 of 3 hosts answer  2 processes, 1 recording"),
         "{shown:#?}"
     );
-    let foot = "node-2:9464: nothing listens there; node-3:9464: it is damaged";
+    let foot = "node-2:9464: nothing is listening there; node-3:9464: it is damaged";
     assert_eq!(shown[22], foot);
     assert!(shown.iter().any(|line| line.contains(" no answer ")), "{shown:#?}");
     view.is_text = true;
@@ -680,7 +680,7 @@ fn with_late_rank(ranks: u64) -> View {
 fn a_late_rank_has_what_its_host_does_for_longer() {
     let lines = |view: &View, width: usize| {
         let shown = text(view, width, 24);
-        let at = shown.iter().position(|line| line.contains(" is late: ")).expect("a late rank");
+        let at = shown.iter().position(|line| line.contains(" is late")).expect("a late rank");
         let end = shown.iter().position(|line| line.starts_with("q quit")).expect("the keys");
         let lines = shown[at..end].iter().map(|line| line.trim_end().to_owned());
         lines.filter(|line| !line.is_empty()).collect::<Vec<_>>()
@@ -691,7 +691,8 @@ fn a_late_rank_has_what_its_host_does_for_longer() {
         let gil = "    +9.00% of the time  waiting for the GIL";
         let first = format!("{late}. Its host spends longer on:");
         assert_eq!(lines(&view, 80), [first.as_str(), gil]);
-        assert_eq!(lines(&view, 60), [&format!("{late}; longer:"), gil]);
+        let first = format!("  * rank {} is late. Its host spends longer on:", ranks - 1);
+        assert_eq!(lines(&view, 60), [first.as_str(), gil]);
         let shown = text(&view, 80, 24);
         let stages = shown.iter().find(|line| line.contains("STAGE")).expect("a title");
         assert!(stages.contains("(WAIT)") && stages.ends_with(" REQS"), "{stages}");
@@ -739,7 +740,11 @@ fn a_process_whose_recording_was_stopped_is_no_dormant_one() {
     assert!(shown[0].contains("0 recording, 1 stopped  "), "{shown:#?}");
     assert!(shown.iter().any(|line| line.contains(" stopped  ")), "{shown:#?}");
     view.look.processes[0].window.is_whole = true;
+    // It may be recorded again.
+    assert!(text(&view, 100, 24)[0].ends_with("  recorded so far"));
+    let phases = std::mem::take(&mut view.phases);
     assert!(text(&view, 100, 24)[0].ends_with("  whole run"));
+    view.phases = phases;
     view.look.processes[0].window.is_last = true;
     assert!(text(&view, 100, 24)[0].ends_with("  last window"));
 }
@@ -1189,6 +1194,19 @@ fn how_busy_a_gpu_is_that_is_not_recorded_is_not_known() {
     let decode = shown.iter().find(|line| line.starts_with("> decode")).expect("a stage");
     assert!(decode.contains(" - ") && !decode.contains("100%"), "{shown:#?}");
     assert_eq!(decode.split_whitespace().nth(5), Some("-"), "{shown:#?}");
+    // The reason is stated: no number of GPU work is a zero, and there is no chart of it.
+    let chart = |view: &View| text(view, 130, 40).iter().any(|line| line.starts_with("  GPU  "));
+    assert!(chart(&view));
+    view.look.processes.iter_mut().for_each(|process| process.has_no_gpu_records = true);
+    let shown = text(&view, 130, 40);
+    assert!(!chart(&view) && shown[1].contains("GPU work -  placed -"), "{shown:#?}");
+    let decode = shown.iter().find(|line| line.starts_with("> decode")).expect("a stage");
+    assert!(!decode.contains("0/step"), "{decode}");
+    // One of two ranks is recorded: shares and counts are its own.
+    view.look.processes[0] = process(71, 0);
+    let shown = text(&view, 130, 40);
+    let decode = shown.iter().find(|line| line.starts_with("> decode")).expect("a stage");
+    assert!(chart(&view) && decode.contains("70.0%") && decode.contains("40.0/step"), "{decode}");
 }
 
 /// Hazard (Watching what runs): The GPU works for another stage, or what a stage is about runs in ranges of other threads,
@@ -1224,9 +1242,42 @@ fn work_of_other_stages_is_no_idle_time() {
     let shown = live(900_000_000);
     let shares = ["BUSY", "GAPS", "IDLE", "OTHER"].map(|title| of(&shown, title).expect(title));
     assert_eq!(shares, ["70.0%", "10.0%", "10.0%", "10.0%"], "{shown:#?}");
+    // A narrow terminal has all parts of the time, and rather no P99.
+    let mut narrow = with_late_rank(2);
+    for process in &mut narrow.look.processes {
+        process.window.stages.get_mut("decode").expect("a stage").other_ns = 900_000_000;
+    }
+    let shown = text(&narrow, 60, 24);
+    let title = shown.iter().find(|line| line.contains("STAGE")).expect("a title");
+    assert!(title.ends_with("P50 ms  BUSY  (WAIT)  GAPS  IDLE OTHER"), "{shown:#?}");
     let shown = live(80_000_000);
     assert_eq!(of(&shown, "OTHER"), None, "{shown:#?}");
     assert_eq!(of(&shown, "IDLE").as_deref(), Some("19.1%"), "{shown:#?}");
+}
+
+/// Hazard (Watching what runs): Another stage is chosen, and nothing says that the numbers of the ranks are of that one.
+/// Promise: The title of the ranks names the stage at any width, without hiding a host or moving a column.
+#[test]
+fn the_table_of_ranks_names_its_stage() {
+    let title_of = |view: &View, width: usize| {
+        let shown = text(view, width, 30);
+        let at = shown.iter().position(|line| line.contains(" PID ")).expect("a title");
+        let end = |line: &str, of: &str| line.find(of).map(|at| at + of.len());
+        assert_eq!(end(&shown[at], "BUSY"), end(&shown[at + 1], "70.0%"), "{shown:#?}");
+        assert!(shown[at + 1].contains(" node-1 "), "{shown:#?}");
+        shown[at].clone()
+    };
+    for (width, title) in [
+        (130, "STATE  IN decode:  P50 ms  P99 ms"),
+        (80, "STATE  IN decode:  P50 ms  P99 ms"),
+        (60, " decode:  P50 ms  BUSY"),
+    ] {
+        let shown = title_of(&view(), width);
+        assert!(shown.contains(title), "{shown}");
+    }
+    let mut view = view();
+    view.state.chosen = 1;
+    assert!(title_of(&view, 80).contains("IN prefill:  P50 ms"));
 }
 
 /// Hazard (Watching what runs): What the host did is divided otherwise than in a report.
