@@ -571,8 +571,7 @@ fn kernels_without_a_known_loss_are_called_by_their_time() {
         plain(&found.to_text(Budget::Usual, size)).replace('\n', " ")
     };
     let by_time = shown("vllm_sorting");
-    let why =
-        "What each kernel loses is not known without hardware counters: the longest come first.";
+    let why = "The loss of each kernel needs hardware counters, so the longest come first.";
     assert!(by_time.contains(why) && by_time.contains(" kernels by time (5 of 150):"), "{by_time}");
 }
 

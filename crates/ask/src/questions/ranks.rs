@@ -84,7 +84,7 @@ fn sentence(row: &LateRow) -> Option<String> {
         LateCause::Host => (" on the host", because("its GPU has no more work than the others")),
         LateCause::Gpu => (" on the GPU", "it has more work than those of the others".to_owned()),
         LateCause::Both => {
-            let host = because("its host takes longer");
+            let host = because("its host code takes longer");
             ("", format!("its GPU has more work than the others, and {host}"))
         }
     };
@@ -218,7 +218,7 @@ fn late_table(rows: &[(usize, &LateRow)]) -> Table {
         usual,
         most,
         Column::number("waiting_percent", "percent")
-            .of("its part of all waiting in the stage")
+            .of("share of all waiting in the stage that this rank causes")
             .at("/delays/waiting_percent"),
         Column::number("work_ms", "ms")
             .of("of the sum: by more GPU work than the others")
@@ -361,6 +361,7 @@ pub(super) fn collectives(subject: &Subject<'_>, answer: &mut Answer) {
         let cells = vec![
             text(&row.stage),
             name_of(&row.operation),
+            row.communicator.as_deref().map_or(Value::Null, text),
             count(row.members),
             count(row.calls),
             ms(row.time_ns),
@@ -373,10 +374,18 @@ pub(super) fn collectives(subject: &Subject<'_>, answer: &mut Answer) {
         ];
         Row::new(format!("/ranks/collectives/{at}"), cells)
     });
+    // Rows that nothing else tells apart.
+    let mut seen = HashSet::new();
+    let repeats =
+        rows.iter().any(|(_, row)| !seen.insert((&row.stage, name_of(&row.operation).to_string())));
+    let communicator = Column::text("communicator")
+        .of("the one of NCCL; none: other kernels, such as the engine's own, or not known")
+        .at("/communicator");
     let columns = vec![
         Column::workload("stage").at("/stage"),
         Column::text("operation").at("/operation"),
-        Column::number("members", "count").at("/members"),
+        if repeats { communicator } else { communicator.aside() },
+        Column::number("members", "count").at("/members").aside(),
         Column::number("calls", "count").of("all ranks, with cold calls").at("/calls"),
         Column::number("time_ms", "ms").of("sum over ranks, with cold calls").at("/time_ns"),
         Column::number("waiting_ms", "ms").of("before the last member arrived").at("/waiting_ns"),
