@@ -469,8 +469,10 @@ impl Guard<'_> {
         if named.is_empty() {
             let has_from =
                 self.sql.split_whitespace().any(|word| word.eq_ignore_ascii_case("from"));
-            let from = if has_from { "" } else { "; the SELECT has no FROM and so no table" };
-            return format!("{from}{}", instead("", &tables_there()));
+            return match has_from {
+                true => instead("", &tables_there()),
+                false => "; the SELECT has no FROM, which names the table".to_owned(),
+            };
         }
         let column = name.rsplit('.').next().unwrap_or(name);
         let all = named.iter().flat_map(|table| table.columns).map(|column| column.name);

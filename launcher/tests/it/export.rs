@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use crate::common::simulated::run_demo;
-use crate::common::{Sandbox, at_once, copy_folder, json, lossy, names_in, shared_folder};
+use crate::common::{
+    Sandbox, at_once, copy_folder, json, lossy, names_in, repository, shared_folder,
+};
 use predicates::prelude::PredicateBooleanExt as _;
 use predicates::str::contains;
 use serde_json::Value;
@@ -135,7 +137,8 @@ fn a_format_that_is_not_known_and_a_program_that_is_not_there_are_named() {
 /// Hazard: an export without kernels passes for one of a run without kernels.
 #[test]
 fn a_trace_that_was_cut_is_exported_only_if_told_to() {
-    let sandbox = demo();
+    let sandbox = Sandbox::new();
+    copy_folder(&repository("docs/sample/regions"), &sandbox.path("run"));
     for name in names_in(&sandbox.path("run/collector")) {
         let path = sandbox.path("run/collector").join(&name);
         if name.ends_with(".s2t") {

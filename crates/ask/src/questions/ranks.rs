@@ -361,37 +361,31 @@ pub(super) fn collectives(subject: &Subject<'_>, answer: &mut Answer) {
         let cells = vec![
             text(&row.stage),
             name_of(&row.operation),
-            row.communicator.as_deref().map_or(Value::Null, text),
+            count(row.bytes_max),
             count(row.members),
             count(row.calls),
             ms(row.time_ns),
             ms(row.waiting_ns),
             ms(row.transfer_ns),
             us(mean),
-            count(row.bytes_max),
             number(row.bus_gb_per_s),
             count(row.matched_calls),
         ];
         Row::new(format!("/ranks/collectives/{at}"), cells)
     });
-    // Rows that nothing else tells apart.
-    let mut seen = HashSet::new();
-    let repeats =
-        rows.iter().any(|(_, row)| !seen.insert((&row.stage, name_of(&row.operation).to_string())));
-    let communicator = Column::text("communicator")
-        .of("the one of NCCL; none: other kernels, such as the engine's own, or not known")
-        .at("/communicator");
     let columns = vec![
         Column::workload("stage").at("/stage"),
         Column::text("operation").at("/operation"),
-        if repeats { communicator } else { communicator.aside() },
-        Column::number("members", "count").at("/members").aside(),
+        // Next to the operation: it tells rows apart that are otherwise alike.
+        Column::number("bytes_max", "bytes")
+            .of("largest call; known of the kernels of NCCL only")
+            .at("/bytes_max"),
+        Column::number("members", "count").at("/members"),
         Column::number("calls", "count").of("all ranks, with cold calls").at("/calls"),
         Column::number("time_ms", "ms").of("sum over ranks, with cold calls").at("/time_ns"),
         Column::number("waiting_ms", "ms").of("before the last member arrived").at("/waiting_ns"),
         Column::number("transfer_ms", "ms").of("from that arrival on").at("/transfer_ns"),
         Column::number("mean_us", "us").of("time over calls").plain(),
-        Column::number("bytes_max", "bytes").of("largest call").at("/bytes_max"),
         Column::number("bus_gb_per_s", "GB/s").of("as NCCL's tests define it").at("/bus_gb_per_s"),
         Column::number("matched", "count")
             .of("calls matched over all members")
