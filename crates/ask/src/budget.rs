@@ -143,6 +143,25 @@ fn fitted(answer: &Answer, budget: Budget, form: Form) -> String {
     let first = order.len().min(2 * screen::FEW_ROWS);
     let told = (0..=unknown).rev().find(|unknown| !is_screen || cut(first, *unknown).is_some());
     let found = longest(order.len(), |rows| cut(rows, told.unwrap_or(0)));
+    if let Some(found) = &found
+        && is_screen
+        && is_usual
+    {
+        // A long row has no room where rows of later tables have.
+        let told = told.unwrap_or(0);
+        let kept = (0..=order.len()).rev().find(|rows| cut(*rows, told).as_ref() == Some(found));
+        let (kept, others) = order.split_at(kept.unwrap_or(0));
+        let (mut kept, mut best) = (kept.to_vec(), found.clone());
+        for &at in others {
+            kept.push(at);
+            let view = View { unknown: told, more: Some(more), ..everything().with_rows(&kept) };
+            match Some(render(&view)).filter(fits) {
+                Some(text) => best = text,
+                None => drop(kept.pop()),
+            }
+        }
+        return best;
+    }
     let found = found.or_else(|| longest(unknown, |unknown| cut(0, unknown)));
     let short = !is_screen;
     found.unwrap_or_else(|| render(&View { unknown: 0, short, ..everything().with_rows(&[]) }))

@@ -11,6 +11,7 @@ mod questions;
 mod rows;
 pub mod schema;
 mod screen;
+pub mod sentence;
 pub mod tables;
 mod trace_rows;
 

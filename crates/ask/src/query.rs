@@ -80,7 +80,7 @@ pub enum QueryError {
     /// The SQL is wrong, or asks for what is not allowed.
     #[error("{0}")]
     Sql(String),
-    /// It took too much time or memory.
+    /// It took too much time or memory, or there is no data for it.
     #[error("{0}")]
     TooMuch(String),
 }
@@ -115,6 +115,11 @@ impl QueryError {
 
     pub(crate) fn damaged() -> Self {
         Self::TooMuch("a trace file cannot be read".to_owned())
+    }
+
+    /// That the rows of tables cannot be had.
+    pub(crate) fn unfilled(tables: &str, why: &str) -> Self {
+        Self::TooMuch(format!("{tables} cannot be filled: {why}"))
     }
 
     /// What stopped the tables from being filled.
@@ -339,7 +344,7 @@ impl Guard<'_> {
         if !selects {
             let example = "SELECT name, total_ns FROM kernels ORDER BY total_ns DESC LIMIT 10";
             return Err(QueryError::Sql(format!(
-                "the SQL holds no SELECT; for instance: {example}"
+                "the SQL contains no SELECT; for instance: {example}"
             )));
         }
         if statement.parameter_count() > 0 {
@@ -397,7 +402,7 @@ impl Guard<'_> {
     fn explain(&self, error: &rusqlite::Error) -> QueryError {
         let refused = self.seen.lock().unwrap_or_else(PoisonError::into_inner).refused.clone();
         if matches!(error, rusqlite::Error::MultipleStatement) {
-            let text = "one statement at a time: there is more behind the first `;`";
+            let text = "one statement at a time: there is more after the first `;`";
             return QueryError::Sql(text.to_owned());
         }
         match error.sqlite_error_code() {
@@ -462,7 +467,12 @@ impl Guard<'_> {
             }
         }
         if named.is_empty() {
-            return instead("", &tables_there());
+            let has_from =
+                self.sql.split_whitespace().any(|word| word.eq_ignore_ascii_case("from"));
+            return match has_from {
+                true => instead("", &tables_there()),
+                false => "; the SELECT has no FROM, which names the table".to_owned(),
+            };
         }
         let column = name.rsplit('.').next().unwrap_or(name);
         let all = named.iter().flat_map(|table| table.columns).map(|column| column.name);

@@ -54,14 +54,16 @@ impl Question {
             Question::Summary => "verdict, time per step, bottleneck, first advice, top losses",
             Question::Time => "time per step of each stage, its floor, where the time goes",
             Question::Idle => "how long the GPU is idle, in which gaps and in which rank",
-            Question::Host => "which code or state of the host the idle time goes into",
-            Question::KernelsByLoss => "kernels, by what they lose against the attainable rate",
+            Question::Host => "what the host does while the GPU is idle, and in which code",
+            Question::KernelsByLoss => {
+                "kernels, sorted by the time they lose to the attainable rate"
+            }
             Question::LateRanks => "ranks that others wait for: how late, how often, and why",
             Question::Collectives => "collectives: waiting, transfer and bandwidth",
             Question::MemoryBound => "which stages and kernels memory bandwidth bounds",
             Question::Requests => "latencies, tokens and cost of the requests of an engine",
             Question::Next => "the experiment that would confirm the first advice",
-            Question::Compare => "what changed to a second run: ask A compare B",
+            Question::Compare => "what changed between two runs: ask A compare B",
             Question::Caveats => "how far the numbers can be trusted",
             Question::Coverage => "what was recorded, and what is missing",
         }
@@ -89,18 +91,76 @@ impl Question {
     /// Words of a sentence, or of a mistyped question, that lead to it.
     pub fn hints(self) -> &'static [&'static str] {
         match self {
-            Question::Summary => &["slow", "slower", "bottleneck", "verdict", "overview", "bound"],
-            Question::Time => &["duration", "speed", "fast", "floor", "throughput", "tokens"],
-            Question::Idle => &["busy", "bubbles", "utilization", "utilisation"],
-            Question::Host => &["code", "python", "function", "functions", "stacks", "gil"],
-            Question::KernelsByLoss => &["gemm", "attention", "roofline"],
-            Question::LateRanks => &["straggler", "stragglers", "imbalance", "skew"],
-            Question::Collectives => &["communication", "allreduce", "transfer"],
+            Question::Summary => &[
+                "slow",
+                "slower",
+                "slowest",
+                "bottleneck",
+                "bottlenecks",
+                "verdict",
+                "overview",
+                "bound",
+                "limits",
+                "performance",
+            ],
+            Question::Time => &[
+                "step",
+                "duration",
+                "speed",
+                "fast",
+                "floor",
+                "throughput",
+                "tokens",
+                "outliers",
+                "jitter",
+                "spikes",
+                "outlier",
+            ],
+            Question::Idle => &["busy", "bubbles", "bubble", "gap", "utilization", "utilisation"],
+            Question::Host => {
+                &["code", "python", "function", "functions", "stacks", "gil", "threads", "thread"]
+            }
+            Question::KernelsByLoss => {
+                &["gemm", "gemms", "attention", "roofline", "matmul", "matmuls"]
+            }
+            Question::LateRanks => &["straggler", "stragglers", "imbalance", "skew", "later"],
+            Question::Collectives => &["communication", "allreduce", "allgather", "transfer"],
             Question::MemoryBound => &["bandwidth", "dram", "hbm", "mfu", "mbu"],
-            Question::Requests => &["ttft", "queue", "latencies", "cost"],
-            Question::Next => &["experiment", "improve", "recommendation", "todo"],
-            Question::Compare => &["change", "changed", "regression", "difference"],
-            Question::Caveats => &["trust", "findings", "reliable", "noise"],
+            Question::Requests => &["ttft", "queue", "queued", "latencies", "cost", "e2e"],
+            Question::Next => &[
+                "experiment",
+                "improve",
+                "recommendation",
+                "todo",
+                "optimize",
+                "optimise",
+                "fix",
+                "faster",
+            ],
+            Question::Compare => &[
+                "change",
+                "changed",
+                "changes",
+                "regression",
+                "regressed",
+                "difference",
+                "differences",
+                "different",
+                "comparison",
+                "compared",
+            ],
+            Question::Caveats => &[
+                "trust",
+                "trusted",
+                "trustworthy",
+                "findings",
+                "reliable",
+                "noise",
+                "valid",
+                "accurate",
+                "believe",
+                "warning",
+            ],
             Question::Coverage => &["missing", "lost", "recorded", "complete"],
         }
     }

@@ -23,23 +23,23 @@ const EVENTS_PER_LOOK: u64 = 4_096;
 /// Ranges around a range that are followed: a broken file may have a loop.
 const DEPTH_MOST: usize = 1_000;
 
-/// Fills those of the tables that are wanted. What is not there, and what had no room, is said in sentences.
+/// Fills those of the tables that are wanted. What the workload did not record, and what had no room, is said in sentences.
 ///
 /// # Errors
-/// When the time is over, or the memory.
+/// When the time is over, or the memory, and when trace files have not all that the report was made of.
 pub(crate) fn fill(
     connection: &Connection,
     bundle: &Bundle<'_>,
     wanted: &BTreeSet<&'static str>,
     deadline: Instant,
 ) -> Result<Vec<String>, QueryError> {
-    let run = match Run::of_bundle(bundle.folder, bundle.libraries) {
-        Ok(run) => run,
-        Err(error) => {
-            let tables = wanted.iter().copied().collect::<Vec<_>>().join(", ");
-            return Ok(vec![format!("no rows in {tables}: {error}")]);
-        }
-    };
+    // A count of rows that cannot be read would be 0, and not null.
+    let tables = || wanted.iter().copied().collect::<Vec<_>>().join(", ");
+    let run = Run::of_bundle(bundle.folder, bundle.libraries);
+    let run = run.map_err(|error| QueryError::unfilled(&tables(), &error.to_string()))?;
+    if let Some(why) = run.lost() {
+        return Err(QueryError::unfilled(&tables(), &why));
+    }
     let mut rows = Loader {
         connection,
         wanted,

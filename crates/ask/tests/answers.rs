@@ -571,8 +571,7 @@ fn kernels_without_a_known_loss_are_called_by_their_time() {
         plain(&found.to_text(Budget::Usual, size)).replace('\n', " ")
     };
     let by_time = shown("vllm_sorting");
-    let why =
-        "What each kernel loses is not known without hardware counters: the longest come first.";
+    let why = "The loss of each kernel needs hardware counters, so the longest come first.";
     assert!(by_time.contains(why) && by_time.contains(" kernels by time (5 of 150):"), "{by_time}");
 }
 
@@ -602,7 +601,7 @@ fn the_first_kernel_is_the_one_that_the_console_names() {
     let (stage, said) = named(&read);
     assert_eq!(stage, "decode", "of graph nothing is advised");
     assert!(
-        said.contains("loses most: 0.097 of 0.183 ms per token, because it attains "),
+        said.contains("loses most: 0.082 of 0.183 ms per token, because it attains "),
         "{said}"
     );
     let found = asked(&read, Question::KernelsByLoss);

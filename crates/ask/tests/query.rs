@@ -209,13 +209,29 @@ fn a_bundle_without_trace_files_says_so() {
     let metrics = sample.folder.join("metrics.json");
     std::fs::copy(metrics, alone.path().join("metrics.json")).expect("a copy");
     let sample = Sample { folder: alone.path().to_owned(), ..sample };
-    let answered = sample.ask("SELECT count(*) FROM launches");
-    assert_eq!(answered.rows, [[Value::from(0)]]);
-    let note = &answered.notes[0];
-    assert!(note.starts_with("no rows in launches") && note.contains("no trace file"), "{note}");
-    assert!(answered.to_markdown().contains("no trace file"));
-    let json: Value = serde_json::from_str(&answered.to_json()).expect("JSON");
-    assert_eq!(json["notes"][0], *note.as_str());
+    let said = sample.refused("SELECT count(*) FROM launches");
+    assert!(said.starts_with("launches cannot be filled: "), "{said}");
+    assert!(said.contains("no trace file"), "{said}");
+    assert!(sample.one("SELECT count(*) > 0 FROM kernels") == Value::from(1));
+}
+
+/// Hazard: a damaged trace answers 0, as a run without kernels would.
+#[test]
+fn a_trace_that_was_cut_since_is_no_answer() {
+    let cut = tempfile::tempdir().expect("a folder");
+    let sample = Sample::of("regions");
+    std::fs::create_dir(cut.path().join("collector")).expect("a folder");
+    for name in ["metrics.json", "config.yaml"] {
+        std::fs::copy(sample.folder.join(name), cut.path().join(name)).expect("a copy");
+    }
+    for entry in std::fs::read_dir(sample.folder.join("collector")).expect("traces").flatten() {
+        let bytes = std::fs::read(entry.path()).expect("a trace");
+        let to = cut.path().join("collector").join(entry.file_name());
+        std::fs::write(to, &bytes[..bytes.len() / 4]).expect("a file");
+    }
+    let sample = Sample { folder: cut.path().to_owned(), ..sample };
+    let said = sample.refused("SELECT count(*) FROM launches");
+    assert!(said.starts_with("launches cannot be filled: "), "{said}");
 }
 
 /// Hazard (Security): SQL of an agent changes the bundle, reads another file, or never ends.
@@ -226,9 +242,9 @@ fn what_is_not_reading_is_refused() {
     let file = sample.folder.join("never.sqlite");
     let file = quoted(file.to_str().expect("UTF-8"));
     for (sql, part) in [
-        ("", "holds no SELECT"),
-        ("  ;", "holds no SELECT"),
-        ("-- only a comment", "holds no SELECT"),
+        ("", "contains no SELECT"),
+        ("  ;", "contains no SELECT"),
+        ("-- only a comment", "contains no SELECT"),
         ("show me the slowest kernels", "syntax error"),
         ("SELECT 1; SELECT 2", "one statement at a time"),
         ("SELECT 1; DROP TABLE stages", "only a SELECT"),
@@ -243,7 +259,7 @@ fn what_is_not_reading_is_refused() {
         ("EXPLAIN DELETE FROM stages", "only a SELECT"),
         ("BEGIN", "only a SELECT"),
         ("VACUUM", "only a SELECT"),
-        ("REINDEX", "holds no SELECT"),
+        ("REINDEX", "contains no SELECT"),
         ("ANALYZE", "only a SELECT"),
         ("PRAGMA query_only = OFF", "PRAGMA is not available"),
         ("SELECT * FROM pragma_table_info('stages')", "may not be read"),

@@ -37,7 +37,7 @@ pub use size::{Cost, Space};
 pub use stage2_read::trace::events;
 pub use stage2_read::trace::events::Traces;
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -248,8 +248,8 @@ pub fn select(
 pub enum ExportError {
     /// The run has no trace file of the collector.
     #[error(
-        "{run} has no trace file of the collector to export{}; run the workload under the collector, or import trace \
-         files with `stage2-launch import --spool DIR`",
+        "{run} has no trace file of the collector to export{}; run the workload under the collector, or make a run of \
+         trace files with `stage2-launch merge --spool DIR -o RUN`",
         if why.is_empty() { String::new() } else { format!(" ({why})") }
     )]
     NoTraceFiles {
@@ -346,8 +346,12 @@ pub enum ExportError {
     },
     /// The destination cannot be written.
     #[error(
-        "{path} cannot be written: {source}; nothing of the export is left; free some space, or choose another \
-         path with -o"
+        "{path} cannot be written: {source}; nothing of the export is left; {}choose another path with -o",
+        if [ErrorKind::StorageFull, ErrorKind::QuotaExceeded].contains(&source.kind()) {
+            "free some space, or "
+        } else {
+            ""
+        }
     )]
     Write {
         /// The destination.

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde::Deserialize;
-use stage2_contract::text::{visible, visible_path};
+use stage2_contract::text::numbers::count;
+use stage2_contract::text::{listed, visible, visible_path};
 use stage2_contract::trace::Device;
 use stage2_model::{
     HostClock, HostStage, LateRow, ProcessRow, RankStageRow, SCHEMA, SCHEMA_VERSION,
@@ -24,6 +25,7 @@ pub struct Run {
     processes: Vec<Process>,
     gpus: Vec<Gpu>,
     problems: Vec<String>,
+    lost: Vec<String>,
     clocks: Option<String>,
     /// What its report states of all ranks together.
     pub conclusions: Conclusions,
@@ -139,6 +141,18 @@ impl Run {
                 run.problems.push(absent);
             }
         }
+        for row in &report.processes {
+            let files = run.processes.iter().filter(|process| process.file.name() == row.file);
+            let left = files.map(|process| process.file.kernels()).fold(0, u64::saturating_add);
+            if left < row.kernels {
+                run.lost.push(format!(
+                    "{}: {} of {} kernels are left",
+                    visible(row.file.as_bytes()),
+                    count(left),
+                    count(row.kernels)
+                ));
+            }
+        }
         run.conclusions = Conclusions {
             rank_stages: report.ranks.stages,
             late_ranks: report.ranks.late,
@@ -163,13 +177,25 @@ impl Run {
         let problems: Vec<String> = traces.problems.iter().map(ToString::to_string).collect();
         let (processes, gpus) = (Vec::new(), Vec::new());
         let conclusions = Conclusions::default();
-        let mut run = Self { name, processes, gpus, problems, clocks: None, conclusions };
+        let lost = Vec::new();
+        let mut run = Self { name, processes, gpus, problems, lost, clocks: None, conclusions };
         for file in traces.files {
             let row = rows.iter().find(|row| row.file == file.name());
             run.add(file, row);
         }
         run.clocks = run.clocks_of_hosts(&[]);
         Ok(run)
+    }
+
+    /// Why rows and sums of the trace files are not those of the report: files that were cut, damaged or removed since it
+    /// was made. Nothing where they have all its kernels.
+    pub fn lost(&self) -> Option<String> {
+        (!self.lost.is_empty()).then(|| {
+            format!(
+                "trace files were cut, damaged or removed after the report was made: {}",
+                listed(&self.lost, NAMED)
+            )
+        })
     }
 
     /// What is missing from the run: damaged or absent files, and what each process lost.

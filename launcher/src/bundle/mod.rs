@@ -31,7 +31,8 @@ use stage2_read::trace::folder::trace_files;
 pub(crate) use folder::{Access, FolderError, LATEST, LatestLink, RunFolder, run_name};
 pub(crate) use inputs::{Inputs, Manifest};
 pub(crate) use near::{
-    FOLDER_OF_RUNS, OF_BASELINES, newest_below, not_a_run, not_a_run_among, refused_run, run_named,
+    FOLDER_OF_RUNS, OF_BASELINES, hidden, newest_below, not_a_run, not_a_run_among, refused_run,
+    run_named,
 };
 pub(crate) use record::{DEMO, now};
 pub use record::{DoctorNote, PassRecord, RUN_JSON, RunRecord, SCHEMA, WindowRecord};
@@ -342,7 +343,7 @@ pub(crate) fn lost_traces(dir: &Path, record: &RunRecord) -> Option<String> {
     };
     Some(format!(
         "the reports of {} were made of trace files of which {first}{others} gone from {shown}; they \
-         stay as they are: put the files back to write them again{remedy}",
+         were left unchanged: restore the files to write them again{remedy}",
         visible_path(dir)
     ))
 }
@@ -364,7 +365,7 @@ pub(crate) fn cut_trace(dir: &Path, record: &RunRecord, found: &[ProcessRow]) ->
     };
     Some(format!(
         "the reports of {} were made of {} kernels in {}, of which {} are left: the file was cut or \
-         damaged since. They stay as they are: put the whole file back to write them again{remedy}",
+         damaged afterwards. They were left unchanged: restore the whole file to write them again{remedy}",
         visible_path(dir),
         count(cut.kernels),
         visible(cut.file.as_bytes()),

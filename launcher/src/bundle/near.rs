@@ -1,7 +1,8 @@
 //! A path that is not the folder of a run -> what it is, and which runs are near it.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
 
@@ -35,8 +36,24 @@ pub(crate) fn run_named(given: &Path) -> PathBuf {
 /// Refuses what is not the folder of a run: something else was to be named, unless the folder cannot be looked at.
 pub(crate) fn refused_run(path: &Path) -> Failure {
     let text = not_a_run(path);
-    let is_hidden = fs::metadata(path).is_err_and(|why| why.kind() == ErrorKind::PermissionDenied);
-    if is_hidden { Failure::NoResult(text) } else { Failure::Usage(text) }
+    if hidden(path).is_some() { Failure::NoResult(text) } else { Failure::Usage(text) }
+}
+
+/// Why this user may not look into `path`: what is in it then seems to be absent.
+pub(crate) fn hidden(path: &Path) -> Option<io::Error> {
+    let is_denied = |why: &io::Error| why.kind() == ErrorKind::PermissionDenied;
+    fs::metadata(path.join(RUN_JSON)).err().filter(is_denied)
+}
+
+/// That `path` cannot be looked into, who can, and how others can be let in.
+fn denied(path: &Path, error: &io::Error) -> String {
+    let owner = fs::metadata(path).map(|found| format!(" (user ID {})", found.uid()));
+    format!(
+        "`{}` cannot be read: {error}; only its owner{} can, and a group that it was given to: `run --group GROUP` makes \
+         a run that a group can read",
+        visible_path(path),
+        owner.unwrap_or_default()
+    )
 }
 
 /// Why `path` is not the folder of a run, and what to name instead.
@@ -66,13 +83,12 @@ pub(crate) fn not_a_run_among(path: &Path, given: &[&PathBuf]) -> String {
             }
             format!("{shown} does not exist{}", instead(path, &folders, given))
         }
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            format!(
-                "{shown} cannot be read ({error}); only its owner, and a group that it was given to, can"
-            )
-        }
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => denied(path, &error),
         Err(error) => format!("{shown} cannot be read: {error}"),
         Ok(found) if found.is_dir() => {
+            if let Some(error) = hidden(path) {
+                return denied(path, &error);
+            }
             if is_run(above) {
                 return format!(
                     "{shown} is a part of a run; name the run, `{}`",

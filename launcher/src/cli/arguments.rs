@@ -247,7 +247,8 @@ pub(crate) struct ExportArgs {
     /// process, from 0 (decode:100..110)
     #[arg(long, value_name = "[STAGE:]START..END")]
     pub(crate) window: Option<Window>,
-    /// Write it even if the file system has less space than it will take
+    /// Write it even if the file system has less space than it will take, or trace files were cut since
+    /// the report
     #[arg(long)]
     pub(crate) force: bool,
     /// parquet: add to a dataset that exists
@@ -469,7 +470,7 @@ pub(crate) struct QueryArgs {
     /// One SELECT of SQLite; `stage2-launch schema RUN` prints the tables
     #[arg(value_name = "SQL", allow_hyphen_values = true)]
     pub(crate) sql: String,
-    /// Print at most this number of rows; 0: all [default: 200]
+    /// Print at most N rows; 0: all [default: 200]
     #[arg(long, value_name = "N")]
     pub(crate) rows: Option<usize>,
     /// End the query after this number of seconds

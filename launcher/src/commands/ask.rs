@@ -1,12 +1,13 @@
 //! A question about a run -> a short answer, for programs and agents.
 
 use std::io::IsTerminal as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anstyle::Style;
 use stage2_ask::next::command_lines;
+use stage2_ask::sentence::{Refused, is_filler, meant as question_meant, read as read_sentence};
 use stage2_ask::{AskError, Budget, Question, Size, answer, compare};
-use stage2_contract::text::{most_like, shorten, visible, visible_path};
+use stage2_contract::text::{shorten, visible, visible_path};
 use stage2_diff::{ReadReport, Run};
 use stage2_render::headline;
 
@@ -27,20 +28,21 @@ const LABEL_WIDTH: usize = 10;
 pub(super) const WIDTH: usize = 80;
 
 pub(crate) fn ask(args: &AskArgs, terminal: &Terminal) -> Result<u8, Failure> {
-    let question = question_of(args, terminal)?;
     let word = args.run.to_string_lossy();
     let is_of_run = run_named(&args.run).exists() || args.run.as_os_str() == LATEST;
-    if let Some(meant) = meant(&word).filter(|_| !is_of_run) {
+    let is_swapped = Path::new(&args.question).exists();
+    if let Some(meant) = meant(&word).filter(|_| !is_of_run && !is_swapped) {
         return Err(Failure::Usage(format!(
             "there is no run `{}`; the run comes before the question: stage2-launch ask RUN {meant}",
             visible(word.as_bytes())
         )));
     }
+    let Asked { question, stage, other } = asked_by(args, terminal)?;
     let stdout = std::io::stdout();
     // COLUMNS alone makes no terminal of a pipe: programs read Markdown.
     let is_for_person = stdout.is_terminal() && !args.json;
-    if is_for_person && args.stage.is_none() && !args.all && args.budget.is_none() {
-        match (question, &args.other) {
+    if is_for_person && stage.is_none() && !args.all && args.budget.is_none() {
+        match (question, &other) {
             (Question::Summary, _) => return summary(&args.run, terminal),
             (Question::Next, _) => return next(NextArgs { run: args.run.clone(), json: false }),
             (Question::Compare, Some(other)) => {
@@ -52,9 +54,8 @@ pub(crate) fn ask(args: &AskArgs, terminal: &Terminal) -> Result<u8, Failure> {
     let label = visible_path(&args.run);
     let read = read_run(&args.run, terminal)?;
     let run = Run { label: &label, report: &read.report, left_out: &read.left_out };
-    let stage = args.stage.as_deref();
-    let other = args.other.as_ref().filter(|_| question == Question::Compare);
-    let found = match other {
+    let stage = stage.as_deref();
+    let found = match &other {
         None => answer(&run, question, stage),
         Some(other) => {
             let label = visible_path(other);
@@ -77,46 +78,102 @@ pub(crate) fn ask(args: &AskArgs, terminal: &Terminal) -> Result<u8, Failure> {
     })
 }
 
-/// The question that is asked, and that it fits the other words. Of a sentence, the one that it has a word of, or else
-/// the summary.
-fn question_of(args: &AskArgs, terminal: &Terminal) -> Result<Question, Failure> {
-    let is_quoted = args.question.trim().contains(' ') && !Path::new(&args.question).exists();
-    let others = || args.other.iter().chain(&args.rest);
-    let are_words =
-        others().count() > 0 && others().all(|other| !run_named(other).exists() && is_word(other));
+/// What is asked: a question, of a stage, of one run or two.
+struct Asked {
+    question: Question,
+    stage: Option<String>,
+    other: Option<PathBuf>,
+}
+
+/// What the words after the run ask: one question, or a sentence that names it.
+fn asked_by(args: &AskArgs, terminal: &Terminal) -> Result<Asked, Failure> {
+    let others: Vec<&PathBuf> = args.other.iter().chain(&args.rest).collect();
     let first: Option<Question> = args.question.parse().ok();
-    if (is_quoted || are_words) && first != Some(Question::Compare) {
-        let rest = others().map(|word| word.to_string_lossy().into());
-        let words: Vec<String> = std::iter::once(args.question.clone()).chain(rest).collect();
-        let asked = meant(&words.join(" ")).and_then(|meant| meant.parse().ok());
-        let asked = asked.filter(|asked| *asked != Question::Compare).unwrap_or(Question::Summary);
-        // Not among the warnings: it is what the answer has to be read with.
-        terminal
-            .result(&format!("a question is one word; this is the answer to `{}`", asked.name()));
-        return Ok(asked);
+    let stage = args.stage.clone();
+    if let Some(Question::Compare) = first {
+        let is_run = |other: &&&PathBuf| run_named(other).exists() || !is_word(other);
+        let is_given = |other: &&&PathBuf| is_run(other) || !is_filler(&other.to_string_lossy());
+        let mut runs = others.iter().filter(is_given);
+        let other = runs.next().ok_or_else(|| refused(AskError::OneRun))?;
+        if let Some(third) = runs.next() {
+            return Err(Failure::Usage(format!(
+                "compare takes two runs, and `{}` is a third one; stage2-launch diff compares several",
+                visible_path(third)
+            )));
+        }
+        return Ok(Asked { question: Question::Compare, stage, other: Some((*other).clone()) });
     }
-    let question = first.ok_or_else(|| no_question(args))?;
-    if args.other.is_some() && question != Question::Compare {
-        let text =
-            format!("`{}` is about one run: only compare takes a second one", question.name());
+    let (runs, words): (Vec<&PathBuf>, Vec<&PathBuf>) =
+        others.into_iter().partition(|other| run_named(other).exists() || !is_word(other));
+    let is_sentence = args.question.trim().contains(' ') || !words.is_empty();
+    if !is_sentence && let Some(question) = first {
+        return match &*runs {
+            [] => Ok(Asked { question, stage, other: None }),
+            _ => Err(one_run(question)),
+        };
+    }
+    if Path::new(&args.question).exists() && !run_named(&args.run).exists() {
+        return Err(no_question(args));
+    }
+    let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+    let said = [&[args.question.as_str().into()], &*words].concat().join(" ");
+    let read = read_run(&args.run, terminal)?;
+    let stages = read.report.answer.stages.iter().map(|stage| stage.stage.as_str());
+    let found = match read_sentence(&said, stages, !runs.is_empty()) {
+        Ok(found) => found,
+        Err(Refused::NoQuestion(_)) if !is_sentence => return Err(no_question(args)),
+        Err(why) => return Err(not_understood(&why, args)),
+    };
+    let question = found.question;
+    let other = match *runs {
+        [] if question == Question::Compare => return Err(refused(AskError::OneRun)),
+        [other] if question == Question::Compare => Some(other.clone()),
+        [] => None,
+        _ => return Err(one_run(question)),
+    };
+    if let (Some(named), Some(given)) = (&found.stage, &stage)
+        && named != given
+    {
+        let [named, given] = [named, given].map(|stage| visible(stage.as_bytes()));
+        let text = format!("the question names the stage `{named}`, and --stage names `{given}`");
         return Err(Failure::Usage(text));
     }
-    if args.other.is_none() && question == Question::Compare {
-        return Err(refused(AskError::OneRun));
+    let stage = stage.or(found.stage);
+    // Not among the warnings: it is what the answer has to be read with.
+    let of = stage.as_ref().map_or_else(String::new, |stage| {
+        format!(" for the stage `{}`", visible(stage.as_bytes()))
+    });
+    terminal.result(&format!("answering `{}`{of}", question.name()));
+    Ok(Asked { question, stage, other })
+}
+
+fn one_run(question: Question) -> Failure {
+    let text = format!("`{}` is about one run: only compare takes a second one", question.name());
+    Failure::Usage(text)
+}
+
+/// Why a sentence is not answered, with the list of what is.
+fn not_understood(why: &Refused, args: &AskArgs) -> Failure {
+    let run = quote(&args.run);
+    let hint = match why {
+        Refused::NoQuestion(_) | Refused::Several(_) => "",
+        Refused::Words { question, .. } => {
+            &format!(": stage2-launch ask {run} {}", question.name())
+        }
+        Refused::Stages(_) | Refused::MemoryUsed => return Failure::Usage(why.to_string()),
+    };
+    // The list is the answer.
+    match printed(&format!("{}\n", Question::list())) {
+        Err(failure) => failure,
+        Ok(_) => Failure::Usage(format!("{why}{hint}")),
     }
-    if let Some(other) = args.rest.first() {
-        let other = visible_path(other);
-        return Err(Failure::Usage(format!(
-            "compare takes two runs, and {other} is a third one; stage2-launch diff compares several"
-        )));
-    }
-    Ok(question)
 }
 
 /// Whether it looks like a word of a sentence, and not like a path.
 fn is_word(other: &Path) -> bool {
     let word = other.to_string_lossy();
-    word.trim_end_matches(['?', '.', ',', '!']).chars().all(|c| c.is_alphabetic() || c == '\'')
+    let is_of_word = |c: char| c.is_alphanumeric() || ['\'', '-', '(', ')'].contains(&c);
+    word.trim_end_matches(['?', '.', ',', '!']).split(' ').all(|word| word.chars().all(is_of_word))
 }
 
 /// That a question does not exist, with the list where it is like none, and with the order of the words where it is a run.
@@ -168,49 +225,29 @@ fn summary(given: &Path, terminal: &Terminal) -> Result<u8, Failure> {
     let found = answer(&run, Question::Summary, None).map_err(refused)?;
     let width = width(&std::io::stdout()).unwrap_or(WIDTH);
     let room = width.saturating_sub(LABEL_WIDTH);
-    let commands = found.questions_next().flat_map(|words| command_lines(&words, room));
-    let labels = std::iter::once("ask").chain(std::iter::repeat(""));
-    lines.extend(labels.zip(commands));
+    // The path of the run once: it may be long.
+    let mut next = found.questions_next();
+    if let Some(first) = next.next() {
+        let labels = std::iter::once("ask").chain(std::iter::repeat(""));
+        lines.extend(labels.zip(command_lines(&first, room)));
+        let last = |mut words: Vec<String>| words.pop();
+        let others: Vec<String> = next.filter_map(last).collect();
+        if let Some(question) = last(first).filter(|_| !others.is_empty()) {
+            lines.push(("", format!("or, instead of {question}: {}", others.join(", "))));
+        }
+    }
     let status = read.report.coverage.verdict.status;
     let lines: Vec<(&str, String, Style)> =
         lines.into_iter().map(|(label, text)| (label, text, style_of(label, status))).collect();
     printed(&laid_out(&lines, width))
 }
 
-/// The question that a word, or one of its words, stands for: `rank` is `late-ranks`.
+/// The name of the question that a word or a sentence stands for.
 fn meant(asked: &str) -> Option<&'static str> {
-    if asked.contains(' ') {
-        // Of a sentence, the first word that is the name of a question, or a part of one.
-        let words = asked.split(|c: char| !c.is_alphanumeric() && c != '-');
-        return words.filter(|word| word.len() >= LEAST_OF_PART).find_map(named);
-    }
-    let names = Question::names();
-    let near = || most_like(asked, names.iter().copied());
-    let by_part = || {
-        let parts = names.iter().flat_map(|name| name.split('-'));
-        let part = most_like(asked, parts.filter(|part| part.len() >= LEAST_OF_PART))?;
-        names.iter().copied().find(|name| name.split('-').any(|of| of == part))
-    };
-    named(asked).or_else(near).or_else(by_part)
+    let of_sentence = || Some(read_sentence(asked, [], false).ok()?.question);
+    let question = if asked.contains(' ') { of_sentence() } else { question_meant(asked) };
+    question.map(Question::name)
 }
-
-/// The question that has a word in its name, in singular or plural, goes by it, or is about it.
-fn named(word: &str) -> Option<&'static str> {
-    let word = word.to_lowercase();
-    if let Ok(question) = word.parse::<Question>() {
-        return Some(question.name());
-    }
-    let stem = word.trim_end_matches('s');
-    let has_it = |name: &&str| name.split('-').any(|part| part.trim_end_matches('s') == stem);
-    let by_hint = || {
-        let mut all = Question::all();
-        Some(all.find(|question| question.hints().contains(&&*word))?.name())
-    };
-    Question::names().into_iter().find(has_it).or_else(by_hint)
-}
-
-/// Letters of a part of a question that a mistyped word may stand for.
-const LEAST_OF_PART: usize = 4;
 
 /// The report of a run.
 pub(super) fn read_run(given: &Path, terminal: &Terminal) -> Result<ReadReport, Failure> {

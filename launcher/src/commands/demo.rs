@@ -87,6 +87,14 @@ fn check_options(workload: &Path, of_demo: &[OsString]) -> Result<(), Failure> {
         }
         None => (text.as_str(), "; see".to_owned()),
     };
+    if text.starts_with("unexpected argument") && !text.contains("'-") {
+        return Err(Failure::Usage(format!(
+            "the demo has its own workload, and takes options only: {}; stage2-launch run -- COMMAND profiles a command \
+             of yours{} `stage2-launch demo -- --help`",
+            printable(text),
+            printable(&see)
+        )));
+    }
     Err(Failure::Usage(format!(
         "{}{} `stage2-launch demo -- --help`",
         printable(text),

@@ -16,8 +16,8 @@ use stage2_read::layout::COLLECTOR_DIR;
 use super::baseline;
 use super::ending::printed;
 use crate::bundle::{
-    LATEST, RUN_JSON, RunRecord, newest_below, not_a_run_among, refuse_dormant, refused_run,
-    run_named,
+    LATEST, RUN_JSON, RunRecord, hidden, newest_below, not_a_run_among, refuse_dormant,
+    refused_run, run_named,
 };
 use crate::cli::DiffArgs;
 use crate::control;
@@ -92,6 +92,9 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
         let mut known = [METRICS, RUN_JSON, COLLECTOR_DIR].iter();
         folder.is_dir() && !known.any(|name| folder.join(name).exists())
     };
+    if let Some(other) = words.iter().find(|word| hidden(&run_named(word)).is_some()) {
+        return Err(refused_run(other));
+    }
     if let Some(other) = words.iter().find(is_no_run) {
         return Err(Failure::Usage(not_a_run_among(other, &words)));
     }

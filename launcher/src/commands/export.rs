@@ -9,7 +9,7 @@ use stage2_contract::text::visible_path;
 use stage2_export::{ExportError, Exported, Run, Said, Selection, Space, export_after};
 use stage2_report::Settings;
 
-use crate::bundle::{refuse_dormant, refused_run, run_named};
+use crate::bundle::{hidden, refuse_dormant, refused_run, run_named};
 use crate::cli::ExportArgs;
 use crate::failure::Failure;
 use crate::terminal::{Terminal, printable};
@@ -19,7 +19,7 @@ const PARQUET: &str = "stage2-parquet";
 pub(crate) fn export(mut args: ExportArgs, terminal: &Terminal) -> Result<u8, Failure> {
     args.output.iter().try_for_each(|out| check_output(out))?;
     args.run_dirs = args.run_dirs.iter().map(|given| run_named(given)).collect();
-    if let Some(other) = args.run_dirs.iter().find(|run_dir| !run_dir.is_dir()) {
+    if let Some(other) = args.run_dirs.iter().find(|dir| !dir.is_dir() || hidden(dir).is_some()) {
         return Err(refused_run(other));
     }
     args.run_dirs.iter().try_for_each(|run_dir| refuse_dormant(run_dir))?;
@@ -36,6 +36,11 @@ pub(crate) fn export(mut args: ExportArgs, terminal: &Terminal) -> Result<u8, Fa
     }
     let run = Run::of_bundle(run_dir, &Settings::of_run(run_dir).libraries)
         .map_err(|error| unread(run_dir, error))?;
+    if let Some(why) = run.lost().filter(|_| !args.force) {
+        return Err(Failure::NoResult(format!(
+            "{why}; nothing was written: put the whole files back, or export what is left with --force"
+        )));
+    }
     let out = args.output.unwrap_or_else(|| format!("{}{}", run.name, format.suffix(&run)).into());
     let selection = Selection { stages: args.stage, window: args.window };
     let space = Space::before(&out, format.estimate(&run, &selection, &out));

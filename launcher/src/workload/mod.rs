@@ -133,6 +133,10 @@ fn not_executable(path: &Path) -> NotRunnable {
 
 fn not_found(program: &Path) -> NotRunnable {
     let bytes = program.as_os_str().as_bytes();
+    if bytes.is_empty() {
+        let remedy = "give a command behind `--`; a variable of the shell in it may not be set";
+        return NotRunnable::new(127, "the command is empty", "there is no such program", remedy);
+    }
     let remedy = if bytes.contains(&b'=') && !bytes.contains(&b'/') {
         "it looks like KEY=VALUE: settings of stage2-launch go before `--`, those of the workload \
          after its command, and a variable is set with -- env NAME=VALUE COMMAND"
@@ -159,7 +163,8 @@ fn not_found(program: &Path) -> NotRunnable {
 /// The program on PATH whose name is most like `name`.
 fn similar(name: &str) -> Option<String> {
     let length = name.chars().count();
-    let limit = if length <= 4 { 1 } else { 2 };
+    // Of a short name, two other letters make another word.
+    let limit = if length <= 6 { 1 } else { 2 };
     if length < 2 {
         return None;
     }

@@ -103,22 +103,40 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 #[test]
 fn what_does_not_exist_is_answered_with_the_list() {
     let (sandbox, run) = (Sandbox::new(), sample("vllm_two_gpus"));
+    let server = sample("vllm_server");
     let list = contains("\n  kernels-by-loss  ").and(contains("\n  compare  "));
     let assert = sandbox.launch_strictly(&["ask", &run, "when\u{1b}"]).assert().code(2);
     assert.stdout(list).stderr(contains("no question `when\\x1b`"));
     let assert = sandbox.launch_strictly(&["ask", &run, "lat-ranks"]).assert().code(2);
     assert.stdout("").stderr(contains("no question `lat-ranks`; did you mean `late-ranks`?\n"));
+    let of = |words: &[&str]| lossy(&sandbox.launch(words).output().expect("output").stdout);
     for (words, typed) in [
-        (&["why", "is", "decode", "slow"][..], "summary"),
-        (&["why is decode slow"], "summary"),
-        (&["which", "kernels"], "kernels-by-loss"),
-        (&["who", "is", "late"], "late-ranks"),
+        (&["why", "is", "it", "slow"][..], &["summary"][..]),
+        (&["why is prefill slow"], &["summary", "--stage", "prefill"]),
+        (&["which", "kernels"], &["kernels-by-loss"]),
+        (&["who", "is", "late"], &["late-ranks"]),
+        (&["is this run trustworthy?"], &["caveats"]),
+        (&["what changed", &server], &["compare", &server]),
+        (&["compare", "with", &server], &["compare", &server]),
     ] {
         let words = [&["ask", &run], words].concat();
         let asked = sandbox.launch(&words).assert().success();
-        asked.stderr(contains(format!("this is the answer to `{typed}`\n")));
-        let of = |words: &[&str]| lossy(&sandbox.launch(words).output().expect("output").stdout);
-        assert_eq!(of(&words), of(&["ask", &run, typed]), "{words:?}");
+        if words[2] != "compare" {
+            asked.stderr(contains(format!("answering `{}`", typed[0])));
+        }
+        assert_eq!(of(&words), of(&[&["ask", &run], typed].concat()), "{words:?}");
+    }
+    for (words, expected) in [
+        (&["why is the moon round"][..], "no word of `why is the moon round` names a question"),
+        (&["idle", "host"], "`host` and `idle` are different questions; ask one at a time"),
+        (&["host", "extra", "more"], "`extra` cannot be used here; `host` alone is a question"),
+        (&["how much memory is used"], "is not recorded"),
+        (&["what changed"], "compare needs a second run"),
+        (&["which kernels", &server], "`kernels-by-loss` is about one run"),
+    ] {
+        let assert = sandbox.launch_strictly(&[&["ask", &run], words].concat()).assert().code(2);
+        let said = lossy(&assert.get_output().stderr).replace("\n    ", " ");
+        assert!(said.contains(expected), "{said}");
     }
     let assert = sandbox.launch_strictly(&["ask", "latest"]).assert().code(2);
     assert.stderr(contains("latest does not exist: it stands for the newest run"));
@@ -274,4 +292,42 @@ fn json_schemas_are_in_the_program() {
     sandbox.launch_strictly(&words).assert().code(2).stdout("").stderr(known);
     sandbox.launch_strictly(&["schema"]).assert().code(2);
     sandbox.launch_strictly(&["schema", "a", "--json-schema"]).assert().code(2);
+}
+
+/// Bundles are private: this is how another user finds one.
+#[test]
+fn a_folder_that_may_not_be_read_is_not_called_empty() {
+    use std::os::unix::process::CommandExt as _;
+    let sandbox = Sandbox::new();
+    let run = sandbox.path("private");
+    fs::create_dir(&run).expect("a folder");
+    fs::copy(sample("regions") + "/metrics.json", run.join("metrics.json")).expect("a report");
+    fs::write(run.join("run.json"), "{}").expect("a record");
+    let is_root = nix::unistd::geteuid().is_root();
+    // Root reads what nobody may read; its own files are then those of another user.
+    let mode = if is_root { 0o700 } else { 0o000 };
+    fs::set_permissions(&run, fs::Permissions::from_mode(mode)).expect("a mode");
+    let parent = run.parent().expect("a folder");
+    fs::set_permissions(parent, fs::Permissions::from_mode(0o755)).expect("a mode");
+    let said = |words: &[&str]| {
+        let mut command = sandbox.std_launch(words);
+        if is_root {
+            command.uid(65534).gid(65534);
+        }
+        let output = command.output().expect("the program starts");
+        assert_eq!(output.status.code(), Some(70), "{words:?} {}", lossy(&output.stderr));
+        lossy(&output.stderr).replace("\n    ", " ")
+    };
+    for words in [
+        &["ask", "private"][..],
+        &["query", "private", "SELECT 1"],
+        &["diff", "private", "private"],
+        &["report", "private"],
+        &["export", "private", "-f", "csv"],
+    ] {
+        let said = said(words);
+        assert!(said.contains("Permission denied") && said.contains("--group"), "{said}");
+        assert!(!said.contains("holds no"), "{said}");
+    }
+    fs::set_permissions(&run, fs::Permissions::from_mode(0o700)).expect("a mode");
 }

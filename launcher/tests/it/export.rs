@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use crate::common::simulated::run_demo;
-use crate::common::{Sandbox, at_once, copy_folder, json, names_in, shared_folder};
+use crate::common::{
+    Sandbox, at_once, copy_folder, json, lossy, names_in, repository, shared_folder,
+};
 use predicates::prelude::PredicateBooleanExt as _;
 use predicates::str::contains;
 use serde_json::Value;
@@ -130,4 +132,27 @@ fn a_format_that_is_not_known_and_a_program_that_is_not_there_are_named() {
             .code(70)
             .stderr(contains("cargo build --release -p stage2-export --features parquet"));
     }
+}
+
+/// Hazard: an export without kernels passes for one of a run without kernels.
+#[test]
+fn a_trace_that_was_cut_is_exported_only_if_told_to() {
+    let sandbox = Sandbox::new();
+    copy_folder(&repository("docs/sample/regions"), &sandbox.path("run"));
+    for name in names_in(&sandbox.path("run/collector")) {
+        let path = sandbox.path("run/collector").join(&name);
+        if name.ends_with(".s2t") {
+            let bytes = fs::read(&path).expect("a trace");
+            fs::write(&path, &bytes[..bytes.len() / 4]).expect("a file");
+        }
+    }
+    let words = ["export", "run", "-f", "csv", "-o", "cut"];
+    let assert = sandbox.launch_strictly(&words).assert().code(70);
+    let said = lossy(&assert.get_output().stderr).replace("\n    ", " ");
+    assert!(said.contains(".s2t: ") && said.contains("kernels are left"), "{said}");
+    assert!(!sandbox.path("cut").exists());
+    sandbox.launch_strictly(&[&words[..], &["--force"]].concat()).assert().success();
+    let said = sandbox.launch_strictly(&["query", "run", "SELECT count(*) FROM launches"]);
+    let said = { said }.assert().code(70).stdout("");
+    said.stderr(contains("launches cannot be filled"));
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::Value;
 use stage2_contract::order::Order as _;
-use stage2_contract::text::numbers::percent1;
+use stage2_contract::text::numbers::{percent1, shown_time};
 use stage2_model::kernels::model_stages;
 use stage2_model::lead::{host_ahead, lead_first};
 use stage2_model::{
@@ -12,7 +12,8 @@ use stage2_model::{
 };
 
 use super::{
-    Subject, WITH_HOST, basis, count, ms, ms_of, ms_of_step, name_of, number, part_of, quoted, text,
+    Subject, WITH_HOST, basis, count, ms, ms_of, ms_of_step, name_of, number, part_of, quoted,
+    text, tokens_of_step,
 };
 use crate::answer::{Answer, Column, Row, Table};
 
@@ -47,11 +48,30 @@ fn longest(stages: &[(usize, &StageAnswer)]) -> Option<String> {
     let name = quoted(&stage.stage);
     Some(match window.steps {
         Some(_) => format!(
-            "In {name}, the GPU is idle for {} of the mean step ({percent} %).",
+            "In {name}, the GPU is idle for {} of the mean step ({percent} %).{}",
             part_of(window.per_step(ns), window.per_step(window.window_ns)),
+            most_and_least(stage),
         ),
         None => format!("In {name}, the GPU is idle for {percent} % of its window."),
     })
+}
+
+/// The rank whose GPU is idle for longest in a step of its own, and the other end.
+fn most_and_least(stage: &StageAnswer) -> String {
+    let ranks = || stage.bottleneck.iter().flat_map(|found| &found.ranks);
+    let ends = (ranks().max_by_key(|rank| rank.ns), ranks().min_by_key(|rank| rank.ns));
+    let (Some(most), Some(least)) = ends else { return String::new() };
+    if most.who == least.who {
+        return String::new();
+    }
+    let told = |ns: u64| shown_time(ns.saturating_mul(tokens_of_step(stage)) as f64);
+    format!(
+        " Of the ranks, {} is idle most ({} per step), and {} least ({}).",
+        quoted(&most.who),
+        told(most.ns),
+        quoted(&least.who),
+        told(least.ns)
+    )
 }
 
 fn idle_ns(stage: &StageAnswer) -> Option<u64> {
@@ -86,7 +106,7 @@ fn gaps(stages: &[(usize, &StageAnswer)]) -> Table {
         Column::number("per_step_ms", "ms").of("of the mean step").plain(),
         Column::number("percent", "percent").of("of the window of the stage").at("/percent"),
         Column::number("total_ms", "ms")
-            .of("the calls that `basis` names, summed over processes")
+            .of("sum over the measured calls of all processes")
             .at("/ns"),
     ];
     Table::new("idle", columns, rows)

@@ -8,7 +8,9 @@ use stage2_contract::text::numbers::{counted, percent1, shown_time};
 use stage2_contract::text::shorten_kernel;
 use stage2_model::kernels::{Kernel, Loss, class_floors, model_stages, stage_kernels, steps};
 use stage2_model::lead::{gain_by_floor, lead_first, longest, lost_of, told};
-use stage2_model::{BottleneckKind, KernelRow, Report, StageAnswer, StepTimes};
+use stage2_model::{
+    Bottleneck, BottleneckKind, BottleneckPart, KernelRow, Report, StageAnswer, StepTimes,
+};
 
 use super::time::no_floor;
 use super::{
@@ -119,7 +121,7 @@ fn by_time(subject: &Subject<'_>, losses: &[Loss<'_>], is_known: bool) -> &'stat
     let is_none_known = losses.iter().all(|loss| loss.attainable.is_none());
     match (is_none_known, is_known) {
         (true, _) if !is_without_samples(subject) => {
-            " What each kernel loses is not known without hardware counters: the longest come first."
+            " The loss of each kernel needs hardware counters, so the longest come first."
         }
         (true, _) | (_, false) => " What most kernels lose is not known: the longest come first.",
         (false, true) => "",
@@ -370,17 +372,28 @@ pub(super) fn memory_bound(subject: &Subject<'_>, answer: &mut Answer) {
     answer.summary = match (bound.is_empty(), memory.is_empty()) {
         (false, _) => format!("Memory bandwidth bounds the kernels of {}.", bound.join(", ")),
         (true, false) => {
-            format!(
-                "{} bound by memory; whether a whole stage is, is not known.",
-                match memory.len() as u64 {
-                    1 => "1 kernel is".to_owned(),
-                    all => format!("{} are", counted(all, "kernel")),
+            let kernels = match memory.len() as u64 {
+                1 => "1 kernel is".to_owned(),
+                all => format!("{} are", counted(all, "kernel")),
+            };
+            let is_above = |stage: &StageAnswer| {
+                let found = stage.bottleneck.as_ref();
+                let is_over = found.is_some_and(|found| found.kernels_over_floor.is_some());
+                is_over && stage.floor.memory_ns.value().is_some()
+            };
+            let above = subject.answers().filter(|(_, stage)| is_above(stage));
+            let above: Vec<String> = above.map(|(_, stage)| quoted(&stage.stage)).collect();
+            match above.is_empty() {
+                true => {
+                    format!("{kernels} bound by memory; whether a whole stage is, is not known.")
                 }
-            )
+                false => format!(
+                    "{kernels} bound by memory; the kernels of {} as a whole are not.",
+                    above.join(", ")
+                ),
+            }
         }
-        (true, true) => {
-            "No stage and no kernel is known to be bound by memory bandwidth.".to_owned()
-        }
+        (true, true) => "No stage or kernel is known to be bound by memory bandwidth.".to_owned(),
     };
     answer.push(stages);
     answer.push(utilisation(subject));
@@ -408,6 +421,11 @@ fn is_memory(kernel: &Kernel<'_>) -> bool {
     kernel.known_bound().is_some_and(|bound| bound.starts_with("memory"))
 }
 
+/// Whether it is known what bounds the kernels of a stage: without a floor, that they are not at it is not.
+fn is_judged(bottleneck: &Bottleneck, kernels: &BottleneckPart) -> bool {
+    kernels.kind != BottleneckKind::Kernels || bottleneck.kernels_over_floor.is_some()
+}
+
 fn stages(subject: &Subject<'_>) -> Table {
     let mut rows = Vec::new();
     for (at, stage) in subject.answers() {
@@ -415,7 +433,9 @@ fn stages(subject: &Subject<'_>) -> Table {
         let kernels = bottleneck.kernels();
         let cells = vec![
             text(&stage.stage),
-            kernels.map_or(Value::Null, |part| name_of(&part.kind)),
+            kernels
+                .filter(|part| is_judged(bottleneck, part))
+                .map_or(Value::Null, |part| name_of(&part.kind)),
             kernels.map_or(Value::Null, |part| ms_of_step(stage, part.ns)),
             ms_of(stage.floor.memory_ns.value()),
             ms_of(stage.floor.compute_ns.value()),
@@ -428,7 +448,7 @@ fn stages(subject: &Subject<'_>) -> Table {
     let columns = vec![
         Column::workload("stage").at("/stage"),
         Column::text("kernels_bound_by")
-            .of("kernels: far above both floors, or no floor is known")
+            .of("kernels: far above the floors that are known")
             .said_as(&[("kernels", "neither")]),
         Column::number("kernels_ms", "ms").of(of),
         Column::number("memory_floor_ms", "ms")

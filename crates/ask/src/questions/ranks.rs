@@ -84,7 +84,7 @@ fn sentence(row: &LateRow) -> Option<String> {
         LateCause::Host => (" on the host", because("its GPU has no more work than the others")),
         LateCause::Gpu => (" on the GPU", "it has more work than those of the others".to_owned()),
         LateCause::Both => {
-            let host = because("its host takes longer");
+            let host = because("its host code takes longer");
             ("", format!("its GPU has more work than the others, and {host}"))
         }
     };
@@ -218,7 +218,7 @@ fn late_table(rows: &[(usize, &LateRow)]) -> Table {
         usual,
         most,
         Column::number("waiting_percent", "percent")
-            .of("its part of all waiting in the stage")
+            .of("share of all waiting in the stage that this rank causes")
             .at("/delays/waiting_percent"),
         Column::number("work_ms", "ms")
             .of("of the sum: by more GPU work than the others")
@@ -361,13 +361,13 @@ pub(super) fn collectives(subject: &Subject<'_>, answer: &mut Answer) {
         let cells = vec![
             text(&row.stage),
             name_of(&row.operation),
+            count(row.bytes_max),
             count(row.members),
             count(row.calls),
             ms(row.time_ns),
             ms(row.waiting_ns),
             ms(row.transfer_ns),
             us(mean),
-            count(row.bytes_max),
             number(row.bus_gb_per_s),
             count(row.matched_calls),
         ];
@@ -376,13 +376,16 @@ pub(super) fn collectives(subject: &Subject<'_>, answer: &mut Answer) {
     let columns = vec![
         Column::workload("stage").at("/stage"),
         Column::text("operation").at("/operation"),
+        // Next to the operation: it tells rows apart that are otherwise alike.
+        Column::number("bytes_max", "bytes")
+            .of("largest call; known of the kernels of NCCL only")
+            .at("/bytes_max"),
         Column::number("members", "count").at("/members"),
         Column::number("calls", "count").of("all ranks, with cold calls").at("/calls"),
         Column::number("time_ms", "ms").of("sum over ranks, with cold calls").at("/time_ns"),
         Column::number("waiting_ms", "ms").of("before the last member arrived").at("/waiting_ns"),
         Column::number("transfer_ms", "ms").of("from that arrival on").at("/transfer_ns"),
         Column::number("mean_us", "us").of("time over calls").plain(),
-        Column::number("bytes_max", "bytes").of("largest call").at("/bytes_max"),
         Column::number("bus_gb_per_s", "GB/s").of("as NCCL's tests define it").at("/bus_gb_per_s"),
         Column::number("matched", "count")
             .of("calls matched over all members")

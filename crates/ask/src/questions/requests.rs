@@ -65,7 +65,9 @@ fn latencies(requests: &EngineRequests) -> Table {
         Some(Row::new(format!("/engine/requests{place}"), cells))
     });
     let columns = vec![
-        Column::text("what").of("queue and first_token from the arrival; token: mean of a request"),
+        Column::text("what").of(
+            "queue and first token are measured from the arrival; token is the mean of a request",
+        ),
         Column::number("requests", "count").at("/count"),
         Column::number("mean_ms", "ms").at("/mean_ns"),
         Column::number("p50_ms", "ms").at("/p50_ns"),
@@ -114,7 +116,7 @@ fn counts(requests: &EngineRequests) -> Table {
         Column::number("aborted", "count").at("/aborted"),
         Column::number("preempted", "count").at("/preempted"),
         Column::number("cached_tokens", "count")
-            .of("prompt tokens that no step read")
+            .of("prompt tokens that were already in the KV cache")
             .at("/cached_tokens"),
         Column::number("unsound_records", "count").at("/unsound_records"),
     ];
@@ -139,7 +141,7 @@ fn steps(subject: &Subject<'_>, engine: &EngineRun) -> Table {
         Column::workload("stage").at("/stage"),
         Column::number("steps", "count").at("/steps"),
         Column::number("p50_ms", "ms")
-            .of("steps that another one follows immediately")
+            .of("steps that are followed immediately by another one")
             .at("/p50_ns"),
         Column::number("p99_ms", "ms").at("/p99_ns"),
         Column::number("prefill_requests", "count")

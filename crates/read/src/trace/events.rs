@@ -353,6 +353,11 @@ impl TraceFile {
         all.map(|(start_ns, end_ns)| Span { start_ns, end_ns })
     }
 
+    /// Kernels that it has, as far as it can be read.
+    pub fn kernels(&self) -> u64 {
+        self.capture.counts.kernels
+    }
+
     /// What is missing from the file, in a few words each; empty: nothing.
     pub fn missing(&self) -> Vec<String> {
         let ProcessCapture { losses, state, requests, .. } = &self.capture;
@@ -369,7 +374,7 @@ impl TraceFile {
             (losses.calls_turned_away, "NVTX calls turned away"),
             (requests.others, "requests beyond those that are read one by one"),
             (state.corrupt_frames, "damaged frames"),
-            (state.torn_bytes, "bytes at a torn end"),
+            (state.torn_bytes, "incomplete bytes at the end"),
         ];
         let lost = counts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{what}: {n}"));
         let ending = match state.ending {

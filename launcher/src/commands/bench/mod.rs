@@ -305,8 +305,7 @@ impl Bench<'_> {
             .and_then(|json| write_whole(&dir.join("bench.json"), &format!("{json}\n")))
             .and_then(|()| write_whole(&dir.join("bench.md"), &page));
         printed(&page)?;
-        written
-            .map_err(|e| Failure::NoResult(format!("{e:#}; free some space and run it again")))?;
+        written.map_err(|e| Failure::NoResult(format!("{e:#}; solve this and run it again")))?;
         self.terminal.result(&format!("benchmark: {}", dir.join("bench.md").display()));
         let has_rows = !self.results.rows.is_empty();
         Ok(if has_rows || self.exit != 0 { self.exit } else { EXIT_NO_RESULT })

@@ -98,7 +98,7 @@ pub(super) fn snapshot(
         let files: Vec<String> =
             windows.iter().map(|file| format!(" --spool {}", file.path.display())).collect();
         return Err(Failure::NoResult(format!(
-            "{} cannot be written: {why}; nothing of it is left; free some space, and merge the trace files: \
+            "{} cannot be written: {why}; nothing of it is left; solve this, and merge the trace files: \
              stage2-launch merge{}",
             dir.display(),
             files.concat()
