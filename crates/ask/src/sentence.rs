@@ -121,6 +121,8 @@ pub fn read<'s>(
             Some(question) if is_weak(word) => push(&mut weak, question),
             Some(question) => push(&mut strong, question),
             None if FILLERS.split_whitespace().any(|filler| filler == *word) => {}
+            // That of a rank, say: its answer has all of them.
+            None if word.bytes().all(|byte| byte.is_ascii_digit()) => {}
             None => push(&mut unused, *word),
         }
     }
@@ -243,6 +245,7 @@ mod tests {
         of("what should I do first", Question::Next, None);
         of("why is the GPU idle", Question::Idle, None);
         of("who is late", Question::LateRanks, None);
+        of("by how much is rank 1 late", Question::LateRanks, None);
         of("what about (outside ranges)", Question::Summary, Some("(outside ranges)"));
     }
 
