@@ -212,7 +212,7 @@ fn a_bundle_without_trace_files_says_so() {
     let said = sample.refused("SELECT count(*) FROM launches");
     assert!(said.starts_with("launches cannot be filled: "), "{said}");
     assert!(said.contains("no trace file"), "{said}");
-    assert!(sample.one("SELECT count(*) > 0 FROM kernels") == Value::from(1));
+    assert!(sample.one("SELECT count(*) > 0 FROM kernels") == 1);
 }
 
 /// Hazard: a damaged trace answers 0, as a run without kernels would.
