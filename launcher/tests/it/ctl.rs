@@ -20,7 +20,10 @@ fn a_dormant_process_is_recorded_for_a_while_and_leaves_a_file_that_merge_reads(
     assert!(status.starts_with(&format!("{pid}: dormant")), "{status}");
     let started = guest.ctl_ends(&[&pid, "start", "--ranges", "inside", "--wait"], 0);
     assert!(started.contains(": on since "), "{started}");
-    assert!(started.contains("this attaches CUPTI to 1 process: launches stay slower"), "{started}");
+    assert!(
+        started.contains("this attaches CUPTI to 1 process: launches stay slower"),
+        "{started}"
+    );
     let twice = guest.ctl_ends(&[&pid, "start"], 1);
     assert!(twice.contains("refused: window 1 is on already"), "{twice}");
     assert!(!twice.contains("attaches CUPTI"), "only before the first window: {twice}");

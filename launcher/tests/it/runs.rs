@@ -121,7 +121,7 @@ fn what_cannot_be_run_gives_what_a_shell_gives_and_no_bundle() {
         ("sh -c true", 127, ["command not found", "does not run in a shell"]),
         ("cd", 127, ["command not found", "a command of the shell: use `-- sh -c '...'`"]),
         ("pythagroas", 127, ["command not found", "did you mean `pythagoras`?"]),
-        ("", 127, ["command not found", ""]),
+        ("", 127, ["the command is empty", "give a command behind `--`"]),
         ("./text", 126, ["cannot run `./text`", "chmod +x"]),
         (".", 126, ["cannot run `.`", "folder"]),
         ("./lost", 127, ["./lost", "interpreter"]),

@@ -228,7 +228,7 @@ fn a_mistyped_word_is_told_what_was_probably_meant_in_three_lines_at_most() {
         (&["export", "x", "-f", "pandas"], "did you mean `parquet`?"),
         (&["--annotate", "vllm", "--", "true"], "did you mean `vllm-steps`?"),
         (&["stats", "x"], "did you mean `ask RUN summary`?"),
-        (&["ask", "x", "host", "extra1", "extra2"], "only compare takes a second one"),
+        (&["ask", "x", "host", "extra1", "extra2"], "x does not exist; "),
         (&["query", "x", "--color", "never"], "; usage: stage2-launch query <RUN> <SQL>"),
         (&["diff", "x", "against", "y"], "did you mean `--against`?"),
         (
