@@ -83,7 +83,7 @@ impl Terminal {
         self.caution(&finding.to_string());
     }
 
-    /// The same of what is not a finding.
+    /// Prints a warning that is not a finding of a report.
     pub(crate) fn caution(&self, text: &str) {
         labelled(AnsiColor::Yellow.on_default(), "warning:", text);
     }

@@ -685,7 +685,7 @@ pub struct Noise {
 }
 
 impl Noise {
-    /// The same in another unit, of which there are so many.
+    /// The noise of a number that was converted to another unit by this factor.
     pub(crate) fn times(self, scale: f64) -> Self {
         let scaled = |value: Option<f64>| value.map(|value| value * scale);
         Self { threshold: scaled(self.threshold), single: scaled(self.single), ..self }

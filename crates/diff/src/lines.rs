@@ -526,7 +526,7 @@ fn step_name<'s>(stage: &'s StageChange, label: &'s str) -> &'s str {
     stage.step.as_deref().filter(|_| label == STEP).unwrap_or(label)
 }
 
-/// The same with the kind of average, because the parts are those of the mean: `median step`.
+/// The label of a time with its kind of average, `median step`: the bars below it divide a mean.
 fn averaged(stage: &StageChange, metric: &MetricChange, label: &str) -> String {
     let average = match metric.metric.as_str() {
         "token_ms" | "step_ms" => "median ",

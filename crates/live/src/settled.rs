@@ -148,7 +148,7 @@ impl Found {
         self.other_in(&self.windows, all)
     }
 
-    /// The same within these windows, which are a part of its own.
+    /// Time, ns, within these parts of its windows, in which only work of other stages ran; `all` is the work of all.
     pub(crate) fn other_in(&self, windows: &[(u64, u64)], all: &[(u64, u64)]) -> u64 {
         overlap_ns(all, windows).saturating_sub(overlap_ns(&self.work, windows))
     }

@@ -35,7 +35,7 @@ pub(crate) struct StageMeasurements {
     pub(crate) noun: &'static str,
     /// Instances that the next three are over, where the cold ones are left out.
     pub(crate) warm_instances: Option<u64>,
-    /// The same where only these were recorded.
+    /// Instances whose GPU work was recorded; none: that of all was.
     pub(crate) recorded_instances: Option<u64>,
     /// Calls of its kernels are scaled from the recorded instances to all.
     pub(crate) scaled: bool,
