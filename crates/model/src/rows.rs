@@ -266,15 +266,18 @@ pub enum Apart {
     Communication,
     /// It is an operator that no other range is around.
     Operator,
+    /// It is part of a call that began before the recording.
+    CutCall,
 }
 
 impl Apart {
     /// Why the range is not a stage of the model, in words to be read after "is".
     pub fn phrase(self) -> &'static str {
         match self {
-            Apart::WarmUp => "a warm-up",
-            Apart::Communication => "communication",
-            Apart::Operator => "an operator",
+            Apart::WarmUp => "a warm-up range",
+            Apart::Communication => "a communication range",
+            Apart::Operator => "an operator range",
+            Apart::CutCall => "part of a call that began before the recording",
         }
     }
 }

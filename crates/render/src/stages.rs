@@ -48,7 +48,7 @@ pub(super) fn no_stage(report: &Report) -> String {
 /// Outermost ranges that are not stages, with the reason, and where they stand; none if all are.
 pub(super) fn apart(report: &Report) -> Option<String> {
     let names: Vec<String> = outermost_ranges(report)
-        .filter_map(|row| Some(format!("{} is {} range", row.stage, row.apart?.phrase())))
+        .filter_map(|row| Some(format!("{} is {}", row.stage, row.apart?.phrase())))
         .collect();
     let shown = names.get(..APART_NAMED.min(names.len()))?.join(", ");
     let more = names.len().saturating_sub(APART_NAMED);

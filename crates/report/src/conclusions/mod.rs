@@ -10,7 +10,7 @@ mod utilisation;
 pub mod vision;
 pub(crate) mod warm_up;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 pub(crate) use caveat::NO_GROUND;
@@ -512,6 +512,7 @@ const ANNOTATED: [&str; 2] = ["prefill", "decode"];
 
 /// Marks what each is, and says in the verdict how much of the recorded work belongs to no stage.
 fn mark_stage_roles(report: &mut Report, settings: &OperatorSettings, roles: &RoleSettings) {
+    let cut = parts_of_cut_calls(report);
     let Report { stages, paths, coverage, .. } = report;
     let outermost = paths.iter().filter(|row| row.parent.is_none());
     let outermost: HashMap<&str, &PathRow> =
@@ -520,6 +521,7 @@ fn mark_stage_roles(report: &mut Report, settings: &OperatorSettings, roles: &Ro
         let Some(range) = outermost.get(stage.stage.as_str()) else { continue };
         match roles.of(&range.name, range.domain.as_deref()) {
             Meant::Apart(apart) => stage.apart = Some(apart),
+            Meant::Stage(_) if cut.contains(&stage.stage) => stage.apart = Some(Apart::CutCall),
             Meant::Stage(_) if is_operator(range, settings) => {
                 stage.apart = Some(Apart::Operator);
             }
@@ -546,6 +548,7 @@ fn mark_stage_roles(report: &mut Report, settings: &OperatorSettings, roles: &Ro
         (Apart::WarmUp, "in warm-up ranges"),
         (Apart::Communication, "in ranges of communication"),
         (Apart::Operator, "in operators that lie in no stage"),
+        (Apart::CutCall, "in calls that began before the recording"),
     ];
     let parts: Vec<String> = kinds.into_iter().filter_map(records).collect();
     if !parts.is_empty() {
@@ -553,6 +556,20 @@ fn mark_stage_roles(report: &mut Report, settings: &OperatorSettings, roles: &Ro
         text.push_str(&format!("; GPU records outside of the stages: {}", parts.join(", ")));
     }
     report.findings.extend(unmatched);
+}
+
+/// Paths of outermost ranges that are inner ranges elsewhere. A recording that begins in the middle of a call has
+/// the end of the call without its start, and what the call still opens looks outermost.
+fn parts_of_cut_calls(report: &Report) -> HashSet<String> {
+    if late_starts(report) == 0 || report.coverage.total.unbalanced_range_ends == 0 {
+        return HashSet::new();
+    }
+    let key = |row: &PathRow| (row.name.clone(), row.domain.clone());
+    let is_range = |row: &&PathRow| row.kind == PathKind::Range;
+    let (outer, inner): (Vec<&PathRow>, Vec<&PathRow>) =
+        report.paths.iter().filter(is_range).partition(|row| row.parent.is_none());
+    let inner: HashSet<_> = inner.into_iter().map(key).collect();
+    outer.into_iter().filter(|row| inner.contains(&key(row))).map(|row| row.path.clone()).collect()
 }
 
 fn gpu_records(stage: &StageRow) -> u64 {
@@ -632,6 +649,7 @@ pub(crate) fn communication(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use stage2_model::ProcessCoverage;
     use stage2_read::roles::{Meant, RoleSettings};
 
     fn stage(stage: &str, instances: u64, kernels: u64) -> StageRow {
@@ -704,5 +722,28 @@ mod tests {
         let roles = RoleSettings { step: vec!["TICK".to_owned().into()], ..Default::default() };
         let found = count_decode_steps(&report, &roles).map(|found| found.steps);
         assert_eq!(found, Some(16), "as configured");
+    }
+
+    #[test]
+    fn what_a_cut_call_still_opens_is_no_stage() {
+        let mut paths = within(&[("step", 64)]);
+        paths.push(PathRow { parent: None, instances: Some(5), ..paths[1].clone() });
+        paths.push(PathRow { path: "encode".into(), name: "encode".into(), ..paths[0].clone() });
+        let apart = |report: &mut Report| {
+            report.stages = ["decode", "step", "encode"].map(|name| stage(name, 4, 9)).into();
+            let settings = OperatorSettings::default();
+            mark_stage_roles(report, &settings, &RoleSettings::default());
+            report.stages.iter().map(|row| row.apart).collect::<Vec<_>>()
+        };
+        let mut report = Report { paths, ..Report::default() };
+        report.coverage.total.unbalanced_range_ends = 1;
+        assert_eq!(apart(&mut report), [None; 3], "the program opens it within others and alone");
+        let began = BTreeMap::from([(window::BEGAN.to_owned(), "1".to_owned())]);
+        report.coverage.processes = vec![ProcessCoverage { meta: began, ..Default::default() }];
+        assert_eq!(apart(&mut report), [None, Some(Apart::CutCall), None]);
+        let said = "GPU records outside of the stages: 9 in calls that began before the recording";
+        assert!(report.coverage.verdict.text.contains(said), "{}", report.coverage.verdict.text);
+        report.coverage.total.unbalanced_range_ends = 0;
+        assert_eq!(apart(&mut report), [None; 3], "the recording began between calls");
     }
 }
