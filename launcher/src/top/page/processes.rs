@@ -81,11 +81,12 @@ fn of_stage<'p>(process: &'p Watched, row: Option<&Row>) -> Option<&'p StageNumb
 
 /// The processes in the order of their rows; without another one, that of their ranks.
 pub(super) fn sorted_processes<'v>(view: &'v View, row: Option<&Row>) -> Vec<&'v Watched> {
-    // One without GPU work of which nothing is missing has nothing to show next to others, unless it waits for a start.
+    // One without GPU work of which nothing is missing has nothing to show next to one with work, unless it waits for
+    // a start.
     let is_idle =
         |of: &&Watched| of.counts.work == 0 && lost(of) == 0 && !is_incomplete(of) && has_file(of);
     let mut all: Vec<&Watched> = view.look.processes.iter().collect();
-    if !all.iter().all(is_idle) {
+    if all.iter().any(|process| has_file(process) && !is_idle(process)) {
         all.retain(|process| !is_idle(process));
     }
     match view.state.processes_by {

@@ -749,6 +749,26 @@ fn a_process_whose_recording_was_stopped_is_no_dormant_one() {
     assert!(text(&view, 100, 24)[0].ends_with("  last window"));
 }
 
+/// Hazard (Watching what runs): A process whose recording stopped without work disappears next to one that was never
+///  recorded.
+/// Promise: Only a process with work hides those without.
+#[test]
+fn a_process_without_work_is_listed_next_to_a_dormant_one() {
+    let mut view = view();
+    let [stopped, dormant] = &mut view.look.processes[..] else { panic!("two processes") };
+    for process in [&mut *stopped, &mut *dormant] {
+        process.counts.work = 0;
+    }
+    stopped.state = FileState::Ended;
+    (dormant.state, dormant.file) = (FileState::Waiting, String::new());
+    let pids = |view: &View| -> Vec<u32> {
+        processes::sorted_processes(view, None).iter().map(|process| process.pid).collect()
+    };
+    assert_eq!(pids(&view), [71, 72]);
+    (view.look.processes[1].state, view.look.processes[1].counts.work) = (FileState::Growing, 9);
+    assert_eq!(pids(&view), [72]);
+}
+
 /// Hazard (Watching what runs): A server that waits for requests looks like one whose data is old.
 /// Promise: The page says that no GPU has worked, and for how long; after a run, it says nothing of that.
 #[test]
