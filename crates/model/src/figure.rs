@@ -87,8 +87,8 @@ pub enum Absent {
     DecodeOnly,
     /// No range lasts from the arrival of a request to its first token.
     #[error(
-        "no range, or more than one, lasts from the arrival of a request to its first token (open \
-         one named time_to_first_token)"
+        "it needs exactly one range from the arrival of a request to its first token (open one named \
+         time_to_first_token)"
     )]
     NoRequests,
     /// It is computed for prefill only.

@@ -37,6 +37,8 @@ pub struct Kernel<'r> {
     /// Share of the rate that the hardware allows at its operations per byte, from 0 to 1: by ncu, or by the larger share
     /// of a peak of sampled counters: that of [`attained`].
     pub attainable: Option<f64>,
+    /// The part of [`Kernel::usual_ns`] in the launch configurations that this share is known of, from 0 to 1.
+    pub measured: Option<f64>,
 }
 
 impl Kernel<'_> {
@@ -126,6 +128,7 @@ pub fn top_kernels<'r, K: Ord + Hash>(
         percent: sum.percent(all_ns(row)),
         counters: counted.get(&key),
         attainable: sum.attainable(),
+        measured: sum.measured(),
     };
     sorted.into_iter().take(limit).map(kernel).collect()
 }
@@ -177,6 +180,14 @@ impl Sum {
     fn attainable(&self) -> Option<f64> {
         let [all_launches, one] = self.rated_ns;
         all_launches.or(one).map(|(all, needed)| needed / all)
+    }
+
+    /// The part of the usual time that the share is known of.
+    fn measured(&self) -> Option<f64> {
+        let [all_launches, one] = self.rated_ns;
+        let (rated, _) = all_launches.or(one)?;
+        let usual_ns = self.usual_ns().filter(|ns| *ns > 0)?;
+        Some((rated / usual_ns as f64).min(1.0))
     }
 
     /// Sum of the durations, ns; nothing where there are calls and none was timed.
@@ -241,6 +252,9 @@ pub fn classes<'r>(rows: impl IntoIterator<Item = &'r KernelRow>) -> Vec<ClassSu
     classes
 }
 
+/// From this part of a kernel's time on, its counters need no word on the rest.
+const NEARLY_ALL: f64 = 0.95;
+
 /// What a kernel could win at the most.
 pub struct Loss<'r> {
     /// The kernel.
@@ -261,6 +275,13 @@ impl<'r> Loss<'r> {
         let ns_of_step = kernel.usual_ns.zip(steps).map(|(ns, steps)| ns as f64 / steps);
         let ns_per_step = ns_of_step.zip(attainable).map(|(ns, share)| ns * (1.0 - share));
         Self { kernel, attainable, ns_of_step, ns_per_step }
+    }
+
+    /// The part of its time, from 0 to 1, that counters were measured of; `None`: nearly all, or no share is known. The
+    /// loss takes this part for all.
+    pub fn measured_in_part(&self) -> Option<f64> {
+        self.attainable?;
+        self.kernel.measured.filter(|part| *part < NEARLY_ALL)
     }
 
     /// Of all its time without that of cold instances, what it would not need at the attainable rate, ns.

@@ -82,7 +82,7 @@ pub(crate) fn recommendations(report: &Report) -> String {
         .left("Why", |(_, Recommended { first, further, .. })| {
             text(&match further {
                 0 => first.text.clone(),
-                more => format!("{}; and {}", first.text, counted(*more as u64, "more takeaway")),
+                more => format!("{} ({} the same advice)", first.text, leads(*more)),
             })
         });
     let gains = rows.iter().filter_map(|(_, advice)| gain(report, advice, FirstStep::gain));
@@ -90,6 +90,12 @@ pub(crate) fn recommendations(report: &Report) -> String {
         0 | 1 => table.or_none(&no_advice(report), ""),
         _ => table.with_note(OVERLAP),
     }
+}
+
+/// `1 more takeaway leads to`.
+fn leads(more: usize) -> String {
+    let verb = if more == 1 { "leads to" } else { "lead to" };
+    format!("{} {verb}", counted(more as u64, "more takeaway"))
 }
 
 /// Why there is no recommendation: the reason of the answer, if it has one.

@@ -1,8 +1,8 @@
 //! A report -> its answer in short: a fact in each line, for a terminal and for the head of pages.
 
 use super::page::{
-    COVERAGE, VERDICT, WARNINGS, coverage, gain_by_floor, head_of_ranks, idle_of, longest, opening,
-    page_lines, paragraphs, top_kernel, verdict_stage,
+    COVERAGE, VERDICT, WARNINGS, at_its_roof, coverage, gain_by_floor, head_of_ranks, idle_of,
+    longest, opening, page_lines, paragraphs, top_kernel, verdict_stage,
 };
 use super::table::capitalised;
 use stage2_contract::text::numbers::{
@@ -77,7 +77,7 @@ pub(super) fn facts(report: &Report) -> Option<Vec<AnswerLine>> {
         let name = shorten_kernel(&row.kernel, KERNEL_CHARS);
         let name = format!("{name} ({}{place})", row.class);
         match (lost, gain_by_floor(report, of, unit)) {
-            (Some(lost), _) => format!("{name}: {lost} per {unit} is above its floor"),
+            (Some(lost), _) => format!("{name} loses {lost} per {unit}{}", at_its_roof(loss)),
             (None, Some(bound)) => format!("{bound}; the {} is {name}", longest(report, of)),
             (None, None) => {
                 format!("{name}: {} per {unit}", or_absent(loss.ns_of_step, shown_time))

@@ -87,7 +87,7 @@ pub(super) fn stage_md(stage: &HostStage, more: &str) -> String {
     );
     if let Some(HostOtherWork { percent, .. }) = stage.other_work {
         out.push_str(&paragraph(&format!(
-            "In another {} % of the time without work of this stage, work of another stage ran on the GPU: that is \
+            "For another {} % of the time without work of this stage, the GPU ran work of another stage: that is \
              not idle time.",
             percent1(percent)
         )));

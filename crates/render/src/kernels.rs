@@ -89,7 +89,7 @@ fn of_step(report: &Report, losses: &[Loss<'_>]) -> String {
     let attains = match losses.iter().any(|loss| loss.attainable.is_some()) {
         true => {
             " `attains`: the share of the rate that the hardware allows at the kernel's operations per byte. \
-             `lost_ms_per_step`: its time in a step times what is missing to 100 %."
+             `lost_ms_per_step`: its time in a step x (100 % - attains)."
         }
         false => "",
     };
@@ -447,7 +447,8 @@ mod tests {
         let page = kernels_md(&report, 9);
         assert!(page.contains("| `kernel0` | 4.000 | 2 | 2.000000 | "), "{page}");
         assert!(page.contains(" | 2.000 | 25.0 % | 1.500 |\n"), "4 ms in 2 steps: {page}");
-        let said = "The kernels with counters (50.0 % of the kernel time) lose 1.50 ms per";
+        let said = "The kernels with counters (50.0 % of the kernel time; the counters are of 37.5 %) \
+                    lose 1.50 ms per";
         assert!(page.contains(said) && page.contains("only these are ranked"), "{page}");
     }
 

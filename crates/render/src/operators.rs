@@ -46,7 +46,7 @@ pub(super) fn page(report: &Report, operators: &Operators, top: usize) -> Page {
     let gpu_total_ns = operators.coverage.map(|coverage| coverage.gpu_total_ns);
     let shown: Vec<&OperatorRow> = operators.rows.iter().take(top).collect();
     out.push_str(&paragraph(&format!(
-        "{} Only the warm means and the order of the rows leave out the first call of an operator in each range path and \
+        "{} Only the warm totals and means leave out the first call of an operator in each range path and \
          process, which loads modules and fills caches.",
         basis(operators)
     )));
@@ -94,6 +94,7 @@ pub(super) fn table<'r>(
         .exact_names()
         .left("op_name", |row| code(&row.op_name))
         .right("total_time_ms", |row| row.host_total_ns.map(ms3))
+        .right("warm_total_ms", |row| row.host_warm_ns().map(ms3))
         .right("cuda_time_ms", |row| row.gpu_inclusive_ns.map(ms3))
         .right("calls", |row| row.calls.to_string())
         .right("mean_ms", |row| row.host_mean_ns.map(ms6))

@@ -117,6 +117,14 @@ fn loses_most(report: &Report) -> Option<String> {
     })
 }
 
+/// `: 8.3 % of its roof`, and of which part of its time that is known, unless it is nearly all.
+pub(super) fn at_its_roof(loss: &Loss<'_>) -> String {
+    let Some(share) = loss.attainable else { return String::new() };
+    let part = loss.measured_in_part();
+    let part = part.map(|part| format!(", measured for {} % of its time", percent1(part * 100.0)));
+    format!(": it attains {} % of its roof{}", percent1(share * 100.0), part.unwrap_or_default())
+}
+
 /// `; over the run, stage graph loses more, in the same kernel`: the kernel of another stage that loses most, where that
 /// is more than `loss`.
 fn more_elsewhere(report: &Report, loss: &Loss<'_>, all: &[Loss<'_>]) -> Option<String> {
@@ -212,10 +220,16 @@ pub(super) fn lost_by_counters(answer: &StageAnswer, losses: &[Loss<'_>]) -> Opt
     let lost_ns = of_stage().filter_map(|loss| loss.ns_per_step).reduce(|a, b| a + b)?;
     let all_ns = ns(&mut of_stage());
     let percent = ns(&mut of_stage().filter(|loss| loss.ns_per_step.is_some())) * 100.0 / all_ns;
+    let measured = |loss: &Loss<'_>| Some(loss.ns_of_step? * loss.kernel.measured?);
+    let measured: f64 = of_stage().filter_map(measured).sum::<f64>() * 100.0 / all_ns;
+    let measured = match percent - measured < 0.05 {
+        true => String::new(),
+        false => format!("; the counters are of {} %", percent1(measured)),
+    };
     let unit = answer.step.as_ref().map_or("step", |step| step.shown_unit());
     let only = if percent < 99.95 { ", and only these are ranked by what they lose" } else { "" };
     Some(format!(
-        "the kernels with counters ({} % of the kernel time) lose {} per {unit}{only}.",
+        "the kernels with counters ({} % of the kernel time{measured}) lose {} per {unit}{only}.",
         percent1(percent),
         shown_time(lost_ns)
     ))

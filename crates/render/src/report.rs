@@ -361,7 +361,7 @@ fn stage_kernels(report: &Report) -> String {
             step_is(report, str::to_owned).map_or_else(String::new, |said| format!(" {said}"));
         out.push_str(&paragraph(&format!(
             "Times per step are per-GPU averages.{unit} Attains: the share of the rate that the hardware allows \
-             at the kernel's operations per byte. Lost: its time in a step times what is missing to 100 %."
+             at the kernel's operations per byte. Lost: its time in a step x (100 % - attains)."
         )));
     }
     out.extend(lost_by_kernels(report, &losses).map(|said| paragraph(&said)));

@@ -45,7 +45,7 @@ pub(super) fn no_stage(report: &Report) -> String {
     }
 }
 
-/// Outermost ranges that are not stages, with the reason, and where they stand; none if all are.
+/// Outermost ranges that are not stages, with the reason; none if all are.
 pub(super) fn apart(report: &Report) -> Option<String> {
     let names: Vec<String> = outermost_ranges(report)
         .filter_map(|row| Some(format!("{} is {}", row.stage, row.apart?.phrase())))
@@ -53,8 +53,7 @@ pub(super) fn apart(report: &Report) -> Option<String> {
     let shown = names.get(..APART_NAMED.min(names.len()))?.join(", ");
     let more = names.len().saturating_sub(APART_NAMED);
     let more = if more > 0 { format!(", and {more} more") } else { String::new() };
-    let them = if names.len() == 1 { "it" } else { "them" };
-    (!names.is_empty()).then(|| format!("{shown}{more}; report.md lists {them}"))
+    (!names.is_empty()).then(|| shown + &more)
 }
 
 fn answers(report: &Report) -> HashMap<&str, &StageAnswer> {
@@ -133,10 +132,10 @@ pub(super) fn times(report: &Report, most: usize, file: &str, brief: bool) -> St
         .right("Values", |row| row.count.filter(|_| has_warm).map(count))
         .left("Within", |row| row.within.map(name));
     let has_calls_of_steps = rows.iter().any(|row| row.step.is_some()) && !are_of_engine;
-    let except = if has_calls_of_steps { ", but not for calls that consist of steps" } else { "" };
+    let except = if has_calls_of_steps { ", except for calls that consist of steps" } else { "" };
     let p99 = match has_calls_of_steps || rows.iter().any(|row| row.p99_ns.is_some()) {
         true => format!(
-            " For fewer than {TAIL_VALUES} values, the table has the longest in place of a p99{except}."
+            " Fewer than {TAIL_VALUES} values have no p99{except}: the longest is given instead."
         ),
         false => String::new(),
     };
@@ -184,7 +183,7 @@ pub(super) fn times(report: &Report, most: usize, file: &str, brief: bool) -> St
     }));
     if !brief && !are_of_engine && rows.iter().any(|row| row.step.is_some()) {
         out.push_str(&paragraph(
-            "A row with a step is about the part that repeats within the stage; the other rows are about whole calls.",
+            "Rows with a step are for the part that repeats within the stage; the other rows are for whole calls.",
         ));
     }
     if !brief && steps().any(|step| step.unit == StepUnit::OfEngine) {
@@ -219,7 +218,7 @@ pub(super) fn times(report: &Report, most: usize, file: &str, brief: bool) -> St
     let inferred = report.inferred_steps.as_ref().and_then(InferredSteps::stages_in_words);
     out.extend(inferred.map(|how| paragraph(&format!("How the stages were found: {how}."))));
     out.extend(in_part::stages(report).map(|note| paragraph(&note)));
-    out.extend(apart(report).map(|apart| paragraph(&format!("{apart} apart from the stages."))));
+    out.extend(apart(report).map(|apart| paragraph(&format!("No stages of the model: {apart}."))));
     out
 }
 
@@ -369,7 +368,7 @@ pub(super) fn windows(report: &Report, most: usize, file: &str, brief: bool) -> 
     if !brief && rows.iter().any(|row| row.parts.len() > 1) {
         notes.push_str(
             " Time in which several kinds of work overlap counts for the leftmost of their columns. \
-             Kernels that copy are compute.",
+             Kernels that copy count as compute.",
         );
     }
     let is_idle = |(kind, _): &(WindowKind, f64)| {
@@ -424,8 +423,8 @@ fn without_gpu_work(stages: &[&StageRow], are_all: bool) -> String {
 pub(super) fn idle_kinds(mut kinds: impl Iterator<Item = WindowKind>) -> String {
     let other = match kinds.any(|kind| kind == WindowKind::OtherWork) {
         true => {
-            " Work of other stages, by the samples of the host, ran in a time without work of the stage, which is \
-                 not idle time."
+            " Where the host samples show work of other stages, the GPU was not idle, although no work of this \
+                 stage ran."
         }
         false => "",
     };

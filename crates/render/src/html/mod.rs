@@ -328,13 +328,19 @@ fn pictures(part: &Part) -> String {
     if part.kind != Kind::Framed || part.html.starts_with("<details") {
         return String::new();
     }
+    let is_there = |id: &String| part.html.contains(&format!("id=\"{id}\""));
     let there = PICTURES.into_iter().filter_map(|(what, title)| {
-        let id = format!("{}-{what}", part.id);
-        let is_there = part.html.contains(&format!("id=\"{id}\""));
-        is_there.then(|| format!("<li><a href=\"#{id}\">{title}</a></li>\n"))
+        // The heading says what the picture is.
+        let ids = [heading_id(&part.id, what), format!("{}-{what}", part.id)];
+        let id = ids.into_iter().find(is_there)?;
+        Some(format!("<li><a href=\"#{id}\">{title}</a></li>\n"))
     });
     let items: String = there.collect();
     if items.is_empty() { items } else { format!("\n<ul>\n{items}</ul>\n") }
+}
+
+fn heading_id(section: &str, picture: &str) -> String {
+    format!("{section}-of-{picture}")
 }
 
 fn contents(parts: &[Part]) -> String {
@@ -594,6 +600,10 @@ fn stage_section(
     number: usize,
 ) -> String {
     let id = |what: &str| format!("stage-{number}-{what}");
+    let heading = |what: &str, title: &str| {
+        let id = heading_id(&format!("stage-{number}"), what);
+        format!("<h3 id=\"{id}\">{title}</h3>\n")
+    };
     let answer = report.answer.stages.iter().find(|answer| answer.stage == stage);
     let times = answer.and_then(|answer| answer.step.as_ref());
     let steps = report.step_timelines.iter().filter(|timeline| timeline.stage == stage);
@@ -604,12 +614,15 @@ fn stage_section(
     let timed = of_engine.unwrap_or(series.map_or(noun, StepSeries::noun));
     let series = series.map(|series| latency(series, times, &id("latency")));
     let series = series.unwrap_or_else(|| absent("the times of single steps are not known", ""));
-    let latency = format!("<h3>Latency of each {timed} over the run</h3>\n{series}");
+    let title = heading("latency", &format!("Latency of each {timed} over the run"));
+    let latency = format!("{title}{series}");
     let kinds = report.engine.iter().flat_map(|run| &run.kinds);
     let by_batch = kinds.into_iter().find(|kind| kind.stage == stage);
     let by_batch = by_batch.and_then(|kind| step_times(kind, &id("batch")));
     let by_batch = by_batch
-        .map(|picture| format!("<div>\n<h3>Step time by batch</h3>\n{picture}</div>\n"))
+        .map(|picture| {
+            format!("<div>\n{}{picture}</div>\n", heading("batch", "Step time by batch"))
+        })
         .unwrap_or_default();
     let host = report.host.as_ref();
     let host = host.map_or_else(String::new, |host| host_of(report, host, stage, &id));
@@ -617,17 +630,18 @@ fn stage_section(
         let split = answer.and_then(|answer| window(report, answer, number, &id("window")));
         let split = split.unwrap_or_else(|| absent("its GPU window is not known", ""));
         let roofline = roofline(report, kernels, stage, rows, &id("roofline"));
-        let roofline = roofline.map(|picture| format!("<h3>Roofline</h3>\n{picture}"));
+        let roofline = roofline.map(|picture| heading("roofline", "Roofline") + &picture);
         let export = first_shown(&steps).map_or_else(String::new, |shown| beyond(shown, noun));
         let steps = timelines(&steps, noun, &id("timeline")).unwrap_or_else(|| {
             absent(
-                "no median call or step of this stage was read",
-                "timelines are of the four longest stages with warm calls in a trace file of the \
-                 collector",
+                "no median call or step of this stage is known",
+                "the four longest stages with warm calls in a trace file of the collector have \
+                 timelines",
             )
         });
+        let of_median = heading("timeline", &format!("Timeline of the median {noun}"));
         format!(
-            "<h3>Where the window goes</h3>\n{split}{host}<h3>Timeline of the median {noun}</h3>\n\
+            "<h3>Where the window goes</h3>\n{split}{host}{of_median}\
              {steps}{export}{}<div class=\"pair\">\n<div>\n{latency}</div>\n{by_batch}</div>\n{}{}",
             sampled(report, stage, &id("sampled")),
             roofline.unwrap_or_default(),

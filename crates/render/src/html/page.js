@@ -75,7 +75,8 @@
       const power = 10 ** Math.floor(Math.log10(Math.max(rough, 1)));
       const step = Math.max(1, [1, 2, 5, 10].map((by) => by * power).find((ns) => ns >= rough) || rough);
       axis.replaceChildren();
-      for (let at = Math.floor(from / step) * step; at <= to && at < length; at += step) {
+      // A label left of what is seen would be cut, and read as another number.
+      for (let at = Math.ceil((from - step / 1e3) / step) * step; at <= to && at < length; at += step) {
         const x = `${(at * 100) / length}%`;
         const line = document.createElementNS(SVG, "line");
         const label = document.createElementNS(SVG, "text");

@@ -3,7 +3,7 @@
 //! Names do not fit next to points that lie close together: those that lose most have numbers, and a list next to the
 //! picture has their names.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use plotters::prelude::*;
 use stage2_contract::order::Order as _;
@@ -129,26 +129,15 @@ pub(super) fn roofline(
     let drawn = picture(&format!("{id}-picture"), title, &description, |area| {
         draw(area, &points, lowest, (&roofs, bytes_per_s), unit, &row_of)
     });
-    let of_names: f64 = (kernels.of_stage(stage))
-        .filter(|loss| loss.attainable.is_some())
-        .filter_map(|loss| loss.kernel.percent)
-        .sum();
-    // A kernel is here with the launch grids that have counters only.
-    let of_names = match percent1(of_names) == percent1(covered) || of_names < covered {
-        true => String::new(),
-        false => format!(
-            " The tables take these counters as those of every launch of the kernels: {} %.",
-            percent1(of_names)
-        ),
-    };
+    let others = without_a_point(kernels, stage);
     let counts = roofs.iter().find(|roof| roof.counts);
     let counts = counts.map_or_else(String::new, |roof| {
-        format!(" The thick roof is the one of this model: {}.", text(&roof.names))
+        format!(" The thick line is the roof of this model: {}.", text(&roof.names))
     });
     let has_losses = points.iter().any(|point| point.loss.ns_per_step.is_some());
     let mut notes = format!(
         "<p class=\"note\">One point for each kernel and launch grid with counters: together {} % of the stage's \
-         kernel time.{of_names} The area of a point is its share of that time. Numbers: those that {} (per-GPU average).\
+         kernel time.{others} The area of a point is its share of that time. Numbers: those that {} (per-GPU average).\
          {counts}{}{}</p>\n",
         percent1(covered),
         if has_losses { "lose most" } else { "take longest" },
@@ -158,6 +147,12 @@ pub(super) fn roofline(
             n => format!(" {n} with shorter times are left out; kernels.csv has them."),
         }
     );
+    if points.iter().any(|point| point.loss.kernel.row.class == "gemm") {
+        notes.push_str(
+            "<p class=\"note\">Operations are those that the GPU executes. Tensor cores also compute the padding of \
+             their tiles, so at a small batch a GEMM has more FLOP per byte than its product needs.</p>\n",
+        );
+    }
     if points.iter().any(|point| point.loss.kernel.counters.is_none()) {
         notes.push_str(
             "<p class=\"note\">Kernels that ncu did not measure stand where sampled counters put them: \
@@ -180,6 +175,48 @@ pub(super) fn roofline(
          <details><summary>All numbers of the points</summary>\n{table}</details>\n",
         list(&points, unit, &row_of)
     ))
+}
+
+/// What the tables take counters for, and no point stands for: kernels without FLOPs, and launch grids without counters
+/// of kernels that have some for others.
+fn without_a_point(kernels: &Kernels<'_>, stage: &str) -> String {
+    let percent = |kernel: &Kernel<'_>| kernel.percent.unwrap_or(0.0);
+    let mut of_points: HashMap<usize, f64> = HashMap::new();
+    for kernel in kernels.launches(stage).filter(|kernel| place(kernel).is_some()) {
+        *of_points.entry(kernel.row.name_index).or_default() += percent(kernel);
+    }
+    let (mut without, mut no_flops, mut no_counters) = (0u64, 0.0, 0.0);
+    for loss in kernels.of_stage(stage).filter(|loss| loss.attainable.is_some()) {
+        match of_points.get(&loss.kernel.row.name_index) {
+            Some(points) => no_counters += (percent(loss.kernel) - points).max(0.0),
+            None => {
+                without += 1;
+                no_flops += percent(loss.kernel);
+            }
+        }
+    }
+    let mut said = String::new();
+    if without > 0 && is_shown(no_flops) {
+        let (kernels, have) =
+            (counted(without, "kernel"), if without == 1 { "has" } else { "have" });
+        said.push_str(&format!(
+            " {kernels} with counters ({} %) {have} no point: no rate of operations is known.",
+            percent1(no_flops)
+        ));
+    }
+    if is_shown(no_counters) {
+        said.push_str(&format!(
+            " Other launch grids of these kernels ({} %) have no counters; the tables apply the counters of the \
+             measured grids to them.",
+            percent1(no_counters)
+        ));
+    }
+    said
+}
+
+/// Whether a percentage is more than 0.0 as it is printed.
+fn is_shown(percent: f64) -> bool {
+    percent >= 0.05
 }
 
 fn tera(flops_per_s: f64) -> String {
@@ -662,6 +699,23 @@ mod tests {
         let page = drawn(&report);
         assert_eq!(page.matches("<circle").count(), 3, "{page}");
         assert!(page.contains("<bdi>cutlass_gemm</bdi></code> grid 4x24</td>"), "{page}");
+        // A grid without counters is in the tables with the counters of the others; it has no point.
+        let last = report.kernels.len() - 1;
+        report.kernels[last].counters = None;
+        let page = drawn(&report);
+        assert_eq!(page.matches("<circle").count(), 2, "{page}");
+        let said =
+            "Other launch grids of these kernels (36.4 %) have no counters; the tables apply";
+        assert!(page.contains(said) && !page.contains("no point"), "{page}");
+    }
+
+    #[test]
+    fn a_kernel_without_operations_is_no_launch_without_counters() {
+        let mut report = full("");
+        at(&mut report, "rms_norm", (0.0, 0.0), 0.6);
+        let page = drawn(&report);
+        let said = "1 kernel with counters (9.5 %) has no point: no rate of operations is known.";
+        assert!(page.contains(said) && !page.contains("Other launch grids"), "{page}");
     }
 
     #[test]

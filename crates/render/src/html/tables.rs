@@ -183,7 +183,11 @@ pub(super) fn table(report: &Report, kernels: &Kernels<'_>, stages: &[&str]) -> 
                 link(roofline, "", or_absent(loss.attainable, |share| percent1(share * 100.0))),
                 loss.ns_per_step.map_or_else(String::new, |ns| {
                     let unit = kernels.units.get(row.stage.as_str()).copied().unwrap_or("step");
-                    format!(" title=\"{} ms per {}\"", ms_of(ns), attribute(unit))
+                    let part = loss.measured_in_part().map(|part| {
+                        format!("; its counters are of {} % of its time", percent1(part * 100.0))
+                    });
+                    let part = part.unwrap_or_default();
+                    format!(" title=\"{} ms per {}{part}\"", ms_of(ns), attribute(unit))
                 }),
                 or_absent(loss.ns_in_all(), ms_of),
             ),

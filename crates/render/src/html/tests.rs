@@ -422,7 +422,7 @@ fn the_mean_step_is_a_bar_whose_parts_lead_to_what_explains_them() {
     let page = parse(&written(&beside));
     let bar = page.of_class("mean")[0].text();
     assert!(bar.contains("work of other stages") && bar.contains(small), "{bar}");
-    assert!(page.by_id("stage-1").text().contains("which is not idle time"));
+    assert!(page.by_id("stage-1").text().contains("the GPU was not idle"));
     // What the host did is no cause where it was ahead.
     let (rule, stage) = (Rule::HostAhead, Some(report.answer.stages[0].stage.clone()));
     report.insight.takeaways = vec![Takeaway { rule, stage, ..Takeaway::default() }];
@@ -993,7 +993,7 @@ fn a_late_rank_and_a_waiting_one_stand_on_one_scale() {
     let [waits, works] = first(1);
     assert_eq!(waits, ("w-waiting".to_owned(), 10_000, 8_000));
     assert_eq!(works, ("k-gemm".to_owned(), 18_000, 1_123));
-    assert!(ranks[1].text().contains("waiting for the other rank, in communication 8.0 us"));
+    assert!(ranks[1].text().contains("waiting in collectives 8.0 us"));
 }
 
 #[test]
@@ -1032,7 +1032,7 @@ fn points_have_names_and_the_roof_of_the_model_stands_out() {
     assert_eq!(texts(&report, "counts"), ["FP16, BF16"]);
     let page = parse(&written(&report));
     let said = page.by_id("stage-1").text();
-    assert!(said.contains("The thick roof is the one of this model: FP16, BF16."), "{said}");
+    assert!(said.contains("The thick line is the roof of this model: FP16, BF16."), "{said}");
 }
 
 #[test]

@@ -267,9 +267,9 @@ fn height_of_samples(host: &TimelineHost) -> u64 {
 /// What the lane of samples is of.
 fn of_samples(host: &TimelineHost, noun: &str) -> String {
     format!(
-        " Host samples: the function in which the launching thread is at this place of a {noun}, by {} from {} of about \
-         this length, because one {noun} has too few. Where no function has half of the samples, the height is divided \
-         by share.",
+        " Host samples show which function the launching thread runs at this point of a {noun}. They are {} of {} of \
+         about this length, because one {noun} has too few. Where no function has half of the samples, the functions \
+         are stacked, and their heights are their shares.",
         counted(host.samples, "sample"),
         counted(host.steps, noun),
     )
@@ -283,11 +283,16 @@ fn legend(timeline: &StepTimeline) -> String {
     let classes = by_class(&sums.work);
     let mut entries: Vec<(&str, &str, u64)> =
         classes.iter().map(|(class, ns)| (class_mark(class), *class, *ns)).collect();
+    // The waiting is an entry of its own.
+    for (_, label, ns) in entries.iter_mut().filter(|(_, class, _)| *class == "communication") {
+        *ns = ns.saturating_sub(waiting_ns);
+        *label = if waiting_ns > 0 { "transfer in collectives" } else { label };
+    }
     entries.extend([
         ("g-launch", "launch gaps", sums.launch_gaps_ns),
         ("g-idle", "other idle", sums.other_idle_ns),
         ("w-other", "work of other steps or stages", sums.other_work_ns),
-        (WAITING, "waiting for the other rank, in communication", waiting_ns),
+        (WAITING, "waiting in collectives", waiting_ns),
     ]);
     let entry = |(mark, label, ns): &(&str, &str, u64)| {
         let ms = if sums.whole { format!(" {}", shown_time(*ns as f64)) } else { String::new() };

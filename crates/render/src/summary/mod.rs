@@ -170,8 +170,8 @@ fn aggregates(report: &Report, shown: &Shown) -> String {
     // A kernel that waits for another rank keeps its GPU busy.
     let waits = report.ranks.collectives.iter().any(|row| row.waiting_ns.is_some_and(|ns| ns > 0));
     let label = match waits {
-        true => "GPU busy in the stages, waiting for other ranks included",
-        false => "GPU busy in the stages",
+        true => "GPU busy in all stages together, waiting for other ranks included",
+        false => "GPU busy in all stages together",
     };
     rows.extend(busy.map(|busy| total(label, OF_WINDOWS, busy)));
     let from = if shown.stage1_is_own { "Stage 1 files of this run" } else { "Stage 1 run" };
@@ -309,7 +309,7 @@ fn operators(report: &Report) -> String {
     let rows: Vec<&OperatorRow> = found.rows.iter().collect();
     let table = Table::first(OPERATORS, &rows)
         .left("Operator", |row| code(&shorten(&row.op_name, SHORT_NAME_CHARS)))
-        .right("Host total (ms)", |row| row.host_total_ns.map(ms3))
+        .right("Host, warm calls (ms)", |row| row.host_warm_ns().map(ms3))
         .right("GPU total (ms)", |row| row.gpu_inclusive_ns.map(ms3))
         .right("Calls", |row| count(row.calls))
         .right("Warm mean (us)", |row| row.host_warm_mean_ns().map(us3));
@@ -317,7 +317,7 @@ fn operators(report: &Report) -> String {
     let source = found.source.split(';').next().unwrap_or_default();
     let (basis, source) = (basis(found), text(source));
     let note = format!(
-        "{basis} The order and the warm mean leave out first calls. Operators are nested. Source: {source}.\n\n"
+        "{basis} The host times leave out first calls. Operators are nested. Source: {source}.\n\n"
     );
     table.markdown_with_rest_in("operators.md") + &note
 }

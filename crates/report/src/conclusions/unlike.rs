@@ -2,7 +2,7 @@
 //! the time of neither.
 
 use super::warm_up::WarmUp;
-use stage2_contract::text::numbers::shown_time;
+use stage2_contract::text::numbers::{counted, shown_time};
 use stage2_contract::text::shorten;
 use stage2_model::finding::Id;
 use stage2_model::kernels::model_stages;
@@ -69,7 +69,7 @@ fn mean(ns: &[u64]) -> f64 {
 fn warning(stage: &str, Kinds { short, long }: Kinds) -> Finding {
     let take = |(count, ns): (usize, f64)| {
         let verb = if count == 1 { "takes" } else { "take" };
-        format!("{count} {verb} about {}", shown_time(ns))
+        format!("{} {verb} about {}", counted(count as u64, "call"), shown_time(ns))
     };
     Id::RangesUnlike.about(stage).found(
         format!(
@@ -106,7 +106,7 @@ mod tests {
         let said = warning("graph", found).what;
         assert_eq!(
             said,
-            "graph has two kinds of call: 1 takes about 6.00 ms, and 2 take about 69.50 ms (12 times as long)"
+            "graph has two kinds of call: 1 call takes about 6.00 ms, and 2 calls take about 69.50 ms (12 times as long)"
         );
         let bucket = |ms: u64| StepBucket { steps: 1, first: 1, mean_ns: ms, ..Default::default() };
         let series = StepSeries {

@@ -125,7 +125,7 @@ fn first_of(first: &FirstStep, stage: &str) -> String {
         || " First, ".to_owned(),
         |of| {
             let name = shorten(of, NAME_CHARS);
-            format!(" The run as a whole gains most in {name}{}: ", first.of_mean())
+            format!(" The largest saving over the run is in {name}{}: ", first.of_mean())
         },
     );
     format!("{of}{}.", first.in_short)
@@ -396,7 +396,7 @@ mod tests {
         assert_eq!(
             said(&[(Memory, 2_000), (Copies, 2_000)], &cause),
             "Of the mean step of 4.00 ms, the GPU runs kernels, bound by memory, 50 % of the time and copies 50 % \
-             of the time. The run as a whole gains most in prefill: Engine.run (a.py:1): Make it faster (up to 2.0x faster)."
+             of the time. The largest saving over the run is in prefill: Engine.run (a.py:1): Make it faster (up to 2.0x faster)."
         );
         assert_eq!(verdict(&Report::default(), &[stage(&decode)], None), None, "no window");
     }
