@@ -6,7 +6,7 @@ use stage2_model::{PassStatus, Status};
 
 use crate::bundle::PassRecord;
 use crate::cli::{Acceptance, FailOn, RequiredPass};
-use crate::plan::Plan;
+use crate::plan::{Plan, SEES_NO_SIMULATOR};
 use crate::reports::Outcome;
 use crate::terminal::Terminal;
 use crate::workload;
@@ -127,7 +127,10 @@ impl RequiredPass {
     fn foreseen(self, plan: &Plan) -> Option<String> {
         let name = self.name();
         let Some(pass) = plan.passes.iter().find(|pass| pass.name == name) else {
-            return Some(format!("the plan has no such pass ({})", self.how_to_plan()));
+            return Some(match plan.is_simulated() && self == RequiredPass::Ncu {
+                true => SEES_NO_SIMULATOR.to_owned(),
+                false => format!("the plan has no such pass ({})", self.how_to_plan()),
+            });
         };
         if let Some(why) = &pass.skip {
             return Some(format!("it is left out: {why}"));

@@ -127,11 +127,10 @@ impl Hook {
             return None;
         }
         Some(Id::RangesNotAnnotated.found(
-            "the hook of --annotate was loaded nowhere: the workload is not annotated",
-            "no Python process started with the PYTHONPATH of this run: most likely a script or a wrapper replaced \
-             the variable, or started Python with -I, -E or -S, or there is no Python in the workload; or it could not \
-             write into the folder of the hook",
-            "keep the existing value in the script: export PYTHONPATH=/app/src${PYTHONPATH:+:$PYTHONPATH}",
+            "the workload is not annotated, because no Python process loaded the hook of --annotate",
+            "there is no Python in the workload, or a script replaced PYTHONPATH or started Python with -I, -E or -S, \
+             or the folder of the hook is not writable",
+            "in a script that sets PYTHONPATH, keep its value: export PYTHONPATH=/app/src${PYTHONPATH:+:$PYTHONPATH}",
         ))
     }
 }

@@ -112,9 +112,48 @@ impl Terminal {
         let _ = write!(anstream::stderr(), "\n{shown}");
     }
 
+    /// What is wrong, and in a line of its own what to do about it.
     pub(crate) fn error(&self, text: &str) {
-        labelled(AnsiColor::Red.on_default(), "error:", text);
+        let (what, hint) = with_hint(text);
+        labelled(AnsiColor::Red.on_default(), "error:", what);
+        if let Some(hint) = hint {
+            labelled(AnsiColor::Cyan.on_default(), "hint:", hint);
+        }
     }
+}
+
+/// What is wrong, and behind the first semicolon outside of code and brackets, what to do about it.
+fn with_hint(text: &str) -> (&str, Option<&str>) {
+    let (mut code, mut brackets) = (false, 0u32);
+    let is_end = |(at, c): &(usize, char)| {
+        match c {
+            '`' => code = !code,
+            '(' if !code => brackets += 1,
+            ')' if !code => brackets = brackets.saturating_sub(1),
+            _ => {}
+        }
+        !code && brackets == 0 && text.get(*at..).is_some_and(|rest| rest.starts_with("; "))
+    };
+    let end = text.char_indices().find(is_end);
+    match end.and_then(|(at, _)| Some((text.get(..at)?, text.get(at + 2..)?))) {
+        Some((what, hint)) => (what, Some(hint)),
+        None => (text, None),
+    }
+}
+
+/// Without the number that the system gives to an error, whose words stand in front of it.
+fn without_numbers(text: &str) -> String {
+    const BEGIN: &str = " (os error ";
+    let mut parts = text.split(BEGIN);
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let rest = part.trim_start_matches(|c: char| c.is_ascii_digit());
+        match rest.strip_prefix(')').filter(|_| rest.len() < part.len()) {
+            Some(rest) => out.push_str(rest),
+            None => out.extend([BEGIN, part]),
+        }
+    }
+    out
 }
 
 /// A line whose label has a colour: a long text in one is hard to read.
@@ -132,7 +171,8 @@ fn line(style: Style, text: &str) {
 
 /// A text behind the name of the program, as wide as the terminal.
 fn shown(text: &str) -> String {
-    let text = format!("stage2-launch: {}", printable(&redaction::text(text)));
+    let text = without_numbers(&printable(&redaction::text(text)));
+    let text = format!("stage2-launch: {text}");
     in_lines(text, width(&std::io::stderr()).unwrap_or(usize::MAX))
 }
 
@@ -264,6 +304,22 @@ fn reading_line(progress: &Progress) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_has_its_hint_apart() {
+        let parts = [
+            ("`a; b` is no run (see c; d); give one; or two", Some("give one; or two")),
+            ("stdout cannot be written: broken pipe", None),
+        ];
+        for (text, hint) in parts {
+            let (what, found) = with_hint(text);
+            assert_eq!(found, hint);
+            assert_eq!(what.len(), text.len() - hint.map_or(0, |hint| hint.len() + 2));
+        }
+        let text = "x: cannot be read (No such file or directory (os error 2)), (os error x)";
+        let shown = "x: cannot be read (No such file or directory), (os error x)";
+        assert_eq!(without_numbers(text), shown);
+    }
 
     #[test]
     fn nothing_moves_the_cursor() {

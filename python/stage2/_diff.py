@@ -257,7 +257,7 @@ def compare(
 
 def _reason(done: subprocess.CompletedProcess[str]) -> str:
     """Return why runs were not compared, in the words of a caller who wrote no command line."""
-    said = (done.stdout + done.stderr).strip()
+    said = (done.stdout + done.stderr).strip().replace("\nstage2-launch: hint: ", "; ")
     if not _ERROR.search(said):
         status = f"stage2-launch diff ended with {done.returncode}"
         return f"the runs were not compared ({status}): {said}"

@@ -60,7 +60,7 @@ impl Question {
             }
             Question::LateRanks => "ranks that others wait for: how late, how often, and why",
             Question::Collectives => "collectives: waiting, transfer and bandwidth",
-            Question::MemoryBound => "which stages and kernels memory bandwidth bounds",
+            Question::MemoryBound => "which stages and kernels memory bandwidth limits",
             Question::Requests => "latencies, tokens and cost of the requests of an engine",
             Question::Next => "the experiment that would confirm the first advice",
             Question::Compare => "what changed between two runs: ask A compare B",

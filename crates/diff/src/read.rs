@@ -66,6 +66,7 @@ pub fn read_report(bytes: &[u8]) -> Result<ReadReport, ReadError> {
     // Where the parser stopped helps nobody who did not write the file.
     let no_json = |error: serde_json::Error| {
         let what = match error.is_eof() {
+            true if bytes.is_empty() => "it is empty".to_owned(),
             true => "it is cut short".to_owned(),
             false => format!("it is not JSON, or damaged at line {}", error.line()),
         };

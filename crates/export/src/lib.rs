@@ -305,7 +305,7 @@ pub enum ExportError {
     },
     /// A window that cannot be read.
     #[error(
-        "`{0}` is not a window; write START..END in seconds since the first event, for instance 0.5..1.25, or \
+        "`{0}` is not a window that ends after its start; write START..END in seconds since the first event, for instance 0.5..1.25, or \
          STAGE:FIRST..END in steps, for instance decode:100..110"
     )]
     NoWindow(String),
@@ -332,7 +332,7 @@ pub enum ExportError {
     /// The destination has less space than the export will take.
     #[error(
         "{path}: the export will take about {}, and its file system has {} free; export a part (--stage, --window), \
-         choose another folder with -o, or write it all the same with --force",
+         choose another folder with -o, or write it anyway with --force",
         size(*needed),
         size(*free)
     )]

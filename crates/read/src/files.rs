@@ -224,7 +224,7 @@ fn no_device(path: &Path) -> io::Result<()> {
         found.file_type().is_char_device() || found.file_type().is_block_device()
     });
     match is_device {
-        true => Err(io::Error::other("it is a device, which a file would replace: name a file")),
+        true => Err(io::Error::other("it is a device, which a file would replace; name a file")),
         false => Ok(()),
     }
 }

@@ -1,8 +1,8 @@
 //! A report -> its answer in short: a fact in each line, for a terminal and for the head of pages.
 
 use super::page::{
-    COVERAGE, VERDICT, WARNINGS, at_its_roof, coverage, gain_by_floor, head_of_ranks, idle_of,
-    longest, opening, page_lines, paragraphs, top_kernel, verdict_stage,
+    COVERAGE, VERDICT, WARNINGS, coverage, gain_by_floor, head_of_ranks, idle_of, longest,
+    of_its_roof, opening, page_lines, paragraphs, top_kernel, verdict_stage,
 };
 use super::table::capitalised;
 use stage2_contract::text::numbers::{
@@ -39,7 +39,12 @@ pub(super) fn facts(report: &Report) -> Option<Vec<AnswerLine>> {
     let first = report.answer.first.as_ref().map(|first| match &first.stage {
         Some(other) if *other != answer.stage => {
             let name = shorten(other, STAGE_CHARS);
-            format!("in {name}{}: {}", first.of_mean(), first.in_short)
+            let of = report.answer.stages.iter().find(|answer| answer.stage == *other);
+            let mean = first.mean.as_ref().zip(of.and_then(|of| of_unit(report, of)));
+            let mean = mean.map_or_else(String::new, |(mean, unit)| {
+                format!(" (mean window {} per {unit})", shown_time(mean.ns))
+            });
+            format!("the run can save most in {name}{mean}: {}", first.in_short)
         }
         _ => first.in_short.clone(),
     });
@@ -77,7 +82,7 @@ pub(super) fn facts(report: &Report) -> Option<Vec<AnswerLine>> {
         let name = shorten_kernel(&row.kernel, KERNEL_CHARS);
         let name = format!("{name} ({}{place})", row.class);
         match (lost, gain_by_floor(report, of, unit)) {
-            (Some(lost), _) => format!("{name} loses {lost} per {unit}{}", at_its_roof(loss)),
+            (Some(lost), _) => format!("{name} loses {lost} per {unit}{}", of_its_roof(loss)),
             (None, Some(bound)) => format!("{bound}; the {} is {name}", longest(report, of)),
             (None, None) => {
                 format!("{name}: {} per {unit}", or_absent(loss.ns_of_step, shown_time))
@@ -268,7 +273,8 @@ fn mean_apart(step: &StepTimes, least: f64) -> String {
 fn parts(found: &Bottleneck) -> String {
     let (scale, unit, decimals) = time_scale(found.ns as f64);
     let is_named = |(at, part): &(usize, &BottleneckPart)| {
-        *at < PARTS && (*at == 0 || found.percent(part) >= PART_PERCENT)
+        let is_kernels = part_label(part.kind) == KERNELS;
+        is_kernels || *at < PARTS && (*at == 0 || found.percent(part) >= PART_PERCENT)
     };
     let named = found.parts.iter().enumerate().filter(is_named);
     let mut shown: Vec<(&str, u64)> =
@@ -312,6 +318,8 @@ fn of_recorded(report: &Report, answer: &StageAnswer) -> String {
     format!("{join} {}{}", answer.basis, apart.unwrap_or_default())
 }
 
+const KERNELS: &str = "kernels";
+
 /// Few words for a part of a step.
 fn part_label(kind: BottleneckKind) -> &'static str {
     match kind {
@@ -320,7 +328,7 @@ fn part_label(kind: BottleneckKind) -> &'static str {
         BottleneckKind::Ranks => "rank wait",
         BottleneckKind::OtherWork => "other stages",
         BottleneckKind::Communication | BottleneckKind::Copies => kind.label(),
-        BottleneckKind::Memory | BottleneckKind::Compute | BottleneckKind::Kernels => "kernels",
+        BottleneckKind::Memory | BottleneckKind::Compute | BottleneckKind::Kernels => KERNELS,
     }
 }
 

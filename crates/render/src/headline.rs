@@ -251,7 +251,7 @@ mod tests {
         assert!(text("host").is_some_and(|host| host.starts_with("Scheduler.schedule (")));
         assert!(text("time").is_some_and(|time| time.ends_with("; prefill 2.15 ms")));
         assert!(
-            text("FIRST").is_some_and(|first| first.starts_with("in prefill: use CUDA graphs ("))
+            text("FIRST").is_some_and(|first| first.starts_with("the run can save most in prefill: use CUDA graphs ("))
         );
         // Without a verdict, the lines of the pages are there.
         report.answer.lines.remove(0);

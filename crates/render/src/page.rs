@@ -117,12 +117,12 @@ fn loses_most(report: &Report) -> Option<String> {
     })
 }
 
-/// `: 8.3 % of its roof`, and of which part of its time that is known, unless it is nearly all.
-pub(super) fn at_its_roof(loss: &Loss<'_>) -> String {
+/// ` (8.3 % of its roof)`, with the part of its time that this was measured for, unless it is nearly all.
+pub(super) fn of_its_roof(loss: &Loss<'_>) -> String {
     let Some(share) = loss.attainable else { return String::new() };
     let part = loss.measured_in_part();
     let part = part.map(|part| format!(", measured for {} % of its time", percent1(part * 100.0)));
-    format!(": it attains {} % of its roof{}", percent1(share * 100.0), part.unwrap_or_default())
+    format!(" ({} % of its roof{})", percent1(share * 100.0), part.unwrap_or_default())
 }
 
 /// `; over the run, stage graph loses more, in the same kernel`: the kernel of another stage that loses most, where that

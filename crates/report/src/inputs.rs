@@ -189,10 +189,15 @@ fn read(
 ) -> Value {
     let read = files::read(&run_dir.join(name), LIMIT_BYTES).map_err(anyhow::Error::from);
     read.and_then(|bytes| parse(&bytes)).unwrap_or_else(|problem| {
+        // The defaults apply, which may not be what was asked for.
+        let (severity, missing) = match name {
+            "config.yaml" => (Severity::Warning, "the report is written with the default settings"),
+            _ => (Severity::Note, "its contents are missing from the report"),
+        };
         findings.push(Id::RunFileUnusable.about(name).graded(
-            Severity::Note,
+            severity,
             format!("{name} cannot be used: {}", visible(problem.to_string().as_bytes())),
-            "its contents are missing from the report; no measured number depends on them",
+            format!("{missing}; no measured number depends on them"),
             "run the workload again to have a whole bundle",
         ));
         Value::Null

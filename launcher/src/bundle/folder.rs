@@ -257,7 +257,7 @@ fn not_empty(path: &Path) -> FolderError {
 fn reason(error: &io::Error, path: &Path) -> String {
     match error.kind() {
         io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
-            "something else of that name is there, which is not a folder".into()
+            "it exists and is not a folder".into()
         }
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             format!("cannot be written to ({error})")

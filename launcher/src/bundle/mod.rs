@@ -187,7 +187,13 @@ pub(crate) fn change_config(
         ))
     })?;
     let mut record = RunRecord::read(dir).map_err(Failure::no_result)?;
-    let tree = change(text.as_deref(), &record.origins)?;
+    let tree = change(text.as_deref(), &record.origins).map_err(|failure| match failure {
+        // Which of several folders it lies in is not said there.
+        Failure::Usage(text) if text.starts_with(CONFIG_YAML) => {
+            Failure::Usage(format!("{}/{text}", visible_path(dir)))
+        }
+        other => other,
+    })?;
     let head = text.iter().flat_map(|text| text.lines()).take_while(|line| line.starts_with('#'));
     let mut changed: String = head.flat_map(|line| [line, "\n"]).collect();
     let words = visible(words.as_bytes());
@@ -273,7 +279,7 @@ fn report_failure(dir: &Path, error: &anyhow::Error) -> Finding {
             "the reports could not be written",
             format!("{error:#}"),
             format!(
-                "the trace files stay; write the reports with `stage2-launch report {}`",
+                "the trace files are kept; write the reports with `stage2-launch report {}`",
                 plan::quote(dir)
             ),
         )
@@ -364,8 +370,8 @@ pub(crate) fn cut_trace(dir: &Path, record: &RunRecord, found: &[ProcessRow]) ->
         false => ", or record the workload again".to_owned(),
     };
     Some(format!(
-        "the reports of {} were made of {} kernels in {}, of which {} are left: the file was cut or \
-         damaged afterwards. They were left unchanged: restore the whole file to write them again{remedy}",
+        "the reports of {} were made of {} kernels in {}, of which {} are left in the file: it was cut, emptied \
+         or damaged afterwards. They were left unchanged; restore the whole file to write them again{remedy}",
         visible_path(dir),
         count(cut.kernels),
         visible(cut.file.as_bytes()),

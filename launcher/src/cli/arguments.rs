@@ -83,11 +83,11 @@ pub(crate) struct FeedArgs {
     /// Who may read that file
     #[arg(long, value_name = "WHO", value_enum, default_value_t, requires = "textfile")]
     pub(crate) readable_by: Readers,
-    /// Seconds between two writings of that file
+    /// Seconds between updates of that file
     #[arg(long, value_name = "SECONDS", default_value_t = 15, requires = "textfile",
           value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub(crate) interval: u64,
-    /// Most processes that get their own series: those with the slowest steps; sums over all
+    /// Maximum number of processes with their own series: those with the slowest steps; sums over all
     /// processes (`stage2_job_...`) are always there
     #[arg(long, value_name = "N", default_value_t = 64,
           value_parser = clap::value_parser!(u16).range(..=1_024))]
@@ -561,7 +561,7 @@ pub(crate) struct SkillArgs {
 // What is said, and in which colors: of every command.
 #[derive(Debug, Args)]
 pub(crate) struct Messages {
-    /// Say more
+    /// Print more
     #[arg(short, long, global = true, conflicts_with = "quiet", help_heading = MESSAGES)]
     pub(super) verbose: bool,
     /// Print no messages but errors

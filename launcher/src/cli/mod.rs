@@ -344,7 +344,7 @@ Examples:
 const ASK_HELP: &str = "\
 Examples:
   stage2-launch ask tmp/stage2/latest summary
-      what bounds the run, what to do first, and what to ask next
+      what limits the run, what to do first, and what to ask next
   stage2-launch ask tmp/stage2/latest host --stage decode --json
       which code of the host the GPU waits for
   stage2-launch ask before compare after

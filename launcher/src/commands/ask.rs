@@ -7,7 +7,7 @@ use anstyle::Style;
 use stage2_ask::next::command_lines;
 use stage2_ask::sentence::{Refused, is_filler, meant as question_meant, read as read_sentence};
 use stage2_ask::{AskError, Budget, Question, Size, answer, compare};
-use stage2_contract::text::{shorten, visible, visible_path};
+use stage2_contract::text::{most_like, shorten, visible, visible_path};
 use stage2_diff::{ReadReport, Run};
 use stage2_render::headline;
 
@@ -31,7 +31,9 @@ pub(crate) fn ask(args: &AskArgs, terminal: &Terminal) -> Result<u8, Failure> {
     let word = args.run.to_string_lossy();
     let is_of_run = run_named(&args.run).exists() || args.run.as_os_str() == LATEST;
     let is_swapped = Path::new(&args.question).exists();
-    if let Some(meant) = meant(&word).filter(|_| !is_of_run && !is_swapped) {
+    // Of a mistyped `latest`, reading the run says so.
+    let is_latest = most_like(&word, [LATEST]).is_some();
+    if let Some(meant) = meant(&word).filter(|_| !is_of_run && !is_swapped && !is_latest) {
         return Err(Failure::Usage(format!(
             "there is no run `{}`; the run comes before the question: stage2-launch ask RUN {meant}",
             visible(word.as_bytes())

@@ -252,10 +252,11 @@ fn existing(folder: &Path, name: &str) -> Result<PathBuf, Failure> {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     // What saves one is said below.
     let instead = if names.is_empty() { String::new() } else { instead(name, &names) };
-    let join = if instead.ends_with('?') { "" } else { ";" };
-    Err(Failure::Usage(format!(
-        "there is no baseline `{name}` in {FOLDER}{instead}{join} `stage2-launch baseline save {name} RUN` saves one"
-    )))
+    let how = match instead.ends_with('?') {
+        true => String::new(),
+        false => format!("; `stage2-launch baseline save {name} RUN` saves one"),
+    };
+    Err(Failure::Usage(format!("there is no baseline `{name}` in {FOLDER}{instead}{how}")))
 }
 
 /// The names of all baselines.

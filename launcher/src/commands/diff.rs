@@ -314,6 +314,7 @@ fn write(path: &Path, text: &str, terminal: &Terminal) -> Result<(), Failure> {
         // If the cause is known, the error says what to do.
         let usual = match remedy(&error, folder) {
             Some(_) => "",
+            None if error.contains("; ") => "",
             None => "; check the space and the permissions of its folder, or choose another path",
         };
         Failure::NoResult(format!("{error}{usual}"))

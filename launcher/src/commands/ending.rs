@@ -7,7 +7,7 @@ use std::path::Path;
 use anstyle::{AnsiColor, Style};
 use stage2_contract::text::visible_path;
 use stage2_model::finding::Id;
-use stage2_model::{AnswerLine, Severity, Status};
+use stage2_model::{AnswerLine, Finding, Severity, Status};
 
 use crate::bundle::{self, Bundle, RunFolder, RunRecord, file_list};
 use crate::config::Run;
@@ -61,9 +61,12 @@ pub(super) fn tell_answer(
     let answer = outcome.as_ref().map_or(&[][..], |outcome| &outcome.headline.answer);
     let status = outcome.as_ref().map_or(Status::Empty, |outcome| outcome.status);
     let mut lines = shown(answer);
-    if !record.is_demo() {
-        // They were told above, each with what to do.
-        lines.retain(|(label, _)| *label != WARNINGS);
+    if !record.is_demo() && status != Status::Empty {
+        let is_warning = |found: &&Finding| found.severity == Severity::Warning;
+        let number = record.report_findings.iter().filter(is_warning).count();
+        for (_, text) in lines.iter_mut().filter(|(label, _)| *label == WARNINGS) {
+            *text = format!("{number}, explained above");
+        }
     }
     if record.simulated && !lines.iter().any(|(_, text)| text.contains("simulated GPU")) {
         lines.push(("simulated", "no real GPU took part in this run".to_owned()));

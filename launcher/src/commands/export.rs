@@ -30,9 +30,9 @@ pub(crate) fn export(mut args: ExportArgs, terminal: &Terminal) -> Result<u8, Fa
     let [run_dir] = args.run_dirs.as_slice() else {
         return Err(Failure::Usage("only a dataset (-f parquet) holds several runs".to_owned()));
     };
-    if args.append || args.job.is_some() {
-        let text = "--append and --job are for a dataset (-f parquet)";
-        return Err(Failure::Usage(text.to_owned()));
+    let of_dataset = if args.append { Some("--append") } else { args.job.map(|_| "--job") };
+    if let Some(option) = of_dataset {
+        return Err(Failure::Usage(format!("{option} is for a dataset; add -f parquet")));
     }
     let run = Run::of_bundle(run_dir, &Settings::of_run(run_dir).libraries)
         .map_err(|error| unread(run_dir, error))?;

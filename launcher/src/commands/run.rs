@@ -244,7 +244,7 @@ impl Job {
             && let Some(LatestLink { link, target: Some(of) }) = folder.give_up_latest(latest)
         {
             let (link, of) = (link.display(), of.display());
-            terminal.result(&format!("{link} still points to the run before, {of}"));
+            terminal.result(&format!("{link} still points to the previous run, {of}"));
         }
         bundle.protect(terminal);
         let status = self.acceptance.status(passed.exit, result, &bundle.record.passes, terminal);

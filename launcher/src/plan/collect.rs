@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{Capture, Limits, Link, Pass, Request, TRACE_FOLDER};
+use super::{Capture, Limits, Link, Pass, Request, SIMULATOR, TRACE_FOLDER};
 use crate::bundle::{BASELINE_DIR, COLLECTOR_DIR, COUNTERS_DIR};
 use crate::config::{Collector, Config, Mode, in_plain_words};
 use crate::env::DOORS;
@@ -280,7 +280,7 @@ fn collector_environment(
         set.insert("STAGE2_REDACT".into(), setting.into());
     }
     if let Some(simulator) = &request.simulator {
-        set.insert("STAGE2_CUPTI".into(), simulator.clone().into());
+        set.insert(SIMULATOR.into(), simulator.clone().into());
     }
     for name in set.keys() {
         if let Some(old) = kept.remove(name) {

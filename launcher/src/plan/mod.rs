@@ -44,6 +44,18 @@ pub(crate) struct Plan {
     pub(crate) findings: Vec<Finding>,
 }
 
+impl Plan {
+    /// Whether a simulator takes the place of CUPTI.
+    pub(crate) fn is_simulated(&self) -> bool {
+        self.passes.iter().any(|pass| pass.environment.contains_key(SIMULATOR))
+    }
+}
+
+/// The variable that names the library in the place of CUPTI.
+const SIMULATOR: &str = "STAGE2_CUPTI";
+/// Why a simulated GPU has no ncu pass.
+pub(crate) const SEES_NO_SIMULATOR: &str = "ncu sees no simulated GPU";
+
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Pass {
     pub(crate) name: &'static str,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::collect::workload_of_pass;
 use super::nsys::limit_of;
-use super::{Capture, KernelChoice, Kind, Pass, Profiler, Request};
+use super::{Capture, KernelChoice, Kind, Pass, Profiler, Request, SEES_NO_SIMULATOR};
 use crate::bundle::NCU_DIR;
 use crate::tools::ncu::command::{self, Available, Files, Filter};
 use crate::tools::ncu::config::Ncu;
@@ -31,7 +31,7 @@ pub(super) fn pass(request: &Request<'_>) -> Option<Pass> {
     let files = files(&folder, None);
     let (filter, mut notes) = placeholder(ncu);
     notes.push(
-        "its arguments fit the newest ncu; a run asks the installed one for its version, and leaves out \
+        "its arguments are those for the newest ncu; a run asks the installed one for its version, and leaves out \
          sections and metrics that it does not know"
             .to_owned(),
     );
@@ -63,7 +63,7 @@ pub(super) fn pass(request: &Request<'_>) -> Option<Pass> {
         outputs: vec![files.report.clone()],
         capture: Capture::of_pass(&folder),
         limits: limit_of(request, ncu.time_budget_s, ncu.size_limit_bytes),
-        skip: request.simulator.is_some().then(|| "ncu sees no simulated GPU".to_owned()),
+        skip: request.simulator.is_some().then(|| SEES_NO_SIMULATOR.to_owned()),
         folders: vec![folder.clone()],
         profiler: Some(Profiler {
             kind: Kind::Ncu {

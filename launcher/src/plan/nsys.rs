@@ -59,7 +59,7 @@ pub(super) fn without_gate(nsys: &Nsys) -> Option<Finding> {
 
 const SEES_RANGES: &str = "it records NVTX ranges only: nsys sees no simulated GPU";
 const NEWEST_FORMS: &str =
-    "its arguments fit the newest nsys; a run asks the installed one for its version";
+    "its arguments are those for the newest nsys; a run asks the installed one for its version";
 
 /// Leaves what needs no GPU of what is traced; or why nothing is left.
 fn only_ranges(nsys: &mut Nsys) -> Result<(), &'static str> {

@@ -177,6 +177,10 @@ pub(crate) fn run_passes(
             continue;
         }
         match &pass.profiler {
+            // Its words alone would do something else: it has settings of its own.
+            None if current.bundle.record.is_demo() => {
+                terminal.progress(&format!("{title}: the built-in workload"));
+            }
             None => {
                 let argv = redaction::os_words(&pass.argv);
                 let words: Vec<_> = argv.iter().map(crate::plan::quote).collect();

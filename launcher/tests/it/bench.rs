@@ -72,7 +72,8 @@ fn everything_runs_in_turn_and_the_second_round_in_reverse() {
     let sandbox = sandbox(true);
     let words = ["--rounds", "2", "--", "./workload"];
     let assert = bench(&sandbox, &words).env("END", "3").assert().code(3);
-    let fails = contains("the workload itself fails: exit status 3").and(contains("log.txt"));
+    let fails = contains("the workload fails without a profiler, too: exit status 3")
+        .and(contains("log.txt"));
     assert.stderr(fails).stdout(
         contains("| whole process | untraced | 2 |")
             .and(contains("| `decode` | nsys |").not())
@@ -124,22 +125,21 @@ fn runs_before_the_rounds_are_in_no_number() {
     // Slow and failing, as one that finds its caches empty; the others are neither.
     const COLD: &str = "#!/bin/sh\n[ -e warm ] || { touch warm; sleep 0.4; exit 5; }\n";
     let slow = |row: &Value| row["median_ns"].as_u64().expect("a time") >= 400_000_000;
-    let measured =
-        |warmup: &str| {
-            let sandbox = sandbox(false);
-            sandbox.executable("cold", COLD);
-            let words = ["--rounds", "1", "--warmup", warmup, "--", "./cold"];
-            let output = bench(&sandbox, &words).output().expect("stage2-launch");
-            assert!(!sandbox.path("b/warm-up").exists());
-            let results = results(&sandbox);
-            assert_eq!(results["warmup"].to_string(), warmup);
-            let rows = results["rows"].as_array().expect("rows").clone();
-            let page = common::read(&sandbox.path("b/bench.md"));
-            assert!(page.contains(&format!(
-                "Untraced warm-up runs before them, in no number here: {warmup}."
-            )));
-            (output.status.code(), rows.iter().filter(|row| slow(row)).count(), page)
-        };
+    let measured = |warmup: &str| {
+        let sandbox = sandbox(false);
+        sandbox.executable("cold", COLD);
+        let words = ["--rounds", "1", "--warmup", warmup, "--", "./cold"];
+        let output = bench(&sandbox, &words).output().expect("stage2-launch");
+        assert!(!sandbox.path("b/warm-up").exists());
+        let results = results(&sandbox);
+        assert_eq!(results["warmup"].to_string(), warmup);
+        let rows = results["rows"].as_array().expect("rows").clone();
+        let page = common::read(&sandbox.path("b/bench.md"));
+        assert!(page.contains(&format!(
+            "Untraced warm-up runs before them, which no number includes: {warmup}."
+        )));
+        (output.status.code(), rows.iter().filter(|row| slow(row)).count(), page)
+    };
     for warmup in ["1", "2"] {
         let (code, slow, page) = measured(warmup);
         assert_eq!((code, slow), (Some(0), 0), "{page}");

@@ -122,7 +122,10 @@ fn a_workload_that_fails_is_measured_and_said_to_fail() {
     let assert = bench(&sandbox, "1", &["./demo", "7"]).assert().code(7);
     assert
         .stdout(contains("**The workload itself fails** (exit status 7)").and(contains("`decode`")))
-        .stderr(contains("the workload itself fails: exit status 7").and(contains("log.txt")));
+        .stderr(
+            contains("the workload fails without a profiler, too: exit status 7")
+                .and(contains("log.txt")),
+        );
     assert_eq!(results(&sandbox)["workload_exit"], serde_json::json!({"code": 7}));
     assert!(sandbox.path("b/round-1/untraced/untraced/log.txt").is_file());
 }

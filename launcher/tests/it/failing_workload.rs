@@ -255,6 +255,6 @@ fn a_run_that_holds_nothing_leaves_the_latest_one_and_its_own_words_come_first()
     assert!(!first.contains("driver"), "its own reason comes first: {said}");
     assert!(said.matches("no GPU that CUDA can use").count() <= 1, "{said}");
     assert_eq!(said.matches("the workload failed").count(), 1, "it is said once: {said}");
-    assert!(said.contains("latest still points to the run before"), "{said}");
+    assert!(said.contains("latest still points to the previous run"), "{said}");
     assert_eq!(std::fs::read_link(&latest).expect("a link"), before);
 }

@@ -102,7 +102,7 @@ fn other_folders_are_refused_before_anything_runs() {
         ("link-to-file", "not a folder"),
         ("dangling", "link to something that is not there"),
         ("loop", "link to something that is not there"),
-        ("file/below", "which is not a folder"),
+        ("file/below", "is not a folder"),
         ("/proc/stage2", "cannot be"),
     ];
     four_at_once(cases, |(folder, part)| {

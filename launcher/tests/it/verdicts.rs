@@ -153,7 +153,7 @@ fn a_hook_that_a_wrapper_keeps_out_is_told() {
         let words = ["--light", "--annotate", "prefill-decode", "--", "sh", "-c", script];
         sandbox.launch(&words).assert().success()
     };
-    let told = "the hook of --annotate was loaded nowhere";
+    let told = "no Python process loaded the hook of --annotate";
     run("PYTHONPATH=/app/src python3 -c pass").stderr(
         contains(told).and(contains("replaced")).and(contains("${PYTHONPATH:+:$PYTHONPATH}")),
     );

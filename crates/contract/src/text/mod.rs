@@ -61,20 +61,46 @@ pub fn shorten_words(text: &str, limit: usize) -> String {
     head.chain([&"…"]).chain(tail).copied().collect::<Vec<_>>().join(" ")
 }
 
-/// The words of a text in lines of a width. A word that is longer, such as a path, has its own line.
+/// Units that stay on the line of their number.
+const UNITS: [&str; 16] = [
+    "%", "ns", "us", "ms", "s", "min", "h", "B", "KiB", "MiB", "GiB", "GB/s", "TB/s", "TFLOP/s",
+    "tokens/s", "W",
+];
+
+/// The words of a text; a number and its unit, or its error, are one, unless that is longer than a
+/// line.
+fn unbroken(text: &str, width: usize) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        let unit = word.trim_end_matches([',', ';', ':', '.', ')']);
+        let belongs = |before: &String| {
+            let is_number = before.ends_with(|c: char| c.is_ascii_digit());
+            before.ends_with('±') || is_number && (unit == "±" || UNITS.contains(&unit))
+        };
+        let fits = |before: &String| before.chars().count() + word.chars().count() < width;
+        match words.last_mut().filter(|before| belongs(before) && fits(before)) {
+            Some(before) => before.extend([" ", word]),
+            None => words.push(word.to_owned()),
+        }
+    }
+    words
+}
+
+/// The words of a text in lines of a width. A word that is longer, such as a path, has its own line. Numbers stay with
+/// their units.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut room = 0;
-    for word in text.split_whitespace() {
+    for word in unbroken(text, width) {
         let length = word.chars().count();
         match lines.last_mut() {
             Some(line) if room > length => {
                 line.push(' ');
-                line.push_str(word);
+                line.push_str(&word);
                 room -= length + 1;
             }
             _ => {
-                lines.push(word.to_owned());
+                lines.push(word);
                 room = width.saturating_sub(length);
             }
         }
@@ -126,6 +152,15 @@ pub fn wrapped_at_most(text: &str, width: usize, most: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_stays_with_its_unit_and_its_error() {
+        let text = "saves up to 1.08 ± 0.12 ms (0.19 ms more), 5 calls";
+        assert_eq!(
+            wrapped(text, 16),
+            ["saves up to", "1.08 ± 0.12 ms", "(0.19 ms more),", "5 calls"]
+        );
+    }
 
     #[test]
     fn a_command_keeps_whole_words() {

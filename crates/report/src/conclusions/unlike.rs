@@ -79,7 +79,7 @@ fn warning(stage: &str, Kinds { short, long }: Kinds) -> Finding {
             take(long),
             long.1 / short.1.max(1.0)
         ),
-        "two kinds of work seem to run under one range, so that its median and its mean describe neither",
+        "two kinds of work seem to run under one range, so neither its median nor its mean describes either kind",
         "give each kind of work a separate range with another name",
     )
 }

@@ -17,7 +17,7 @@ use crate::sampled::kernels::Place;
 use crate::sampled::read::{SampleContents, SampledFile};
 use crate::sampled::store::{Metric, Series};
 use stage2_contract::order::Order as _;
-use stage2_contract::text::numbers::{count, counted, ms3};
+use stage2_contract::text::numbers::{count, counted, shown_time};
 use stage2_contract::text::{uuid_text, visible};
 use stage2_contract::trace::{counters, window};
 use stage2_model::finding::Id;
@@ -410,9 +410,13 @@ fn device_findings(device: &SampledDevice) -> Vec<Finding> {
         ));
     }
     if let Some(overflows) = device.overflows {
-        let lost = device.lost_ns.map_or_else(String::new, |ns| format!(" ({} ms)", ms3(ns)));
+        let gaps = counted(overflows, "gap");
+        let lost = device.lost_ns.map_or_else(
+            || format!("the counter samples have {gaps}"),
+            |ns| format!("counters were not sampled for {} ({gaps})", shown_time(ns as f64)),
+        );
         findings.push(Id::CountersGap.about(&of).found(
-            format!("the counter samples of {of} have {}{lost}", counted(overflows, "gap")),
+            format!("{lost}: {of}"),
             "the buffer of the hardware was full: no counter covers what ran meanwhile; the records of GPU \
              work, and so the coverage, are not affected",
             FEWER_SAMPLES,

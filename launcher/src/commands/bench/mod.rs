@@ -217,8 +217,8 @@ impl Bench<'_> {
         (self.reference, self.exit) = (ran.exit, ran.status);
         self.results.workload_exit = ran.exit.filter(|_| !ran.ended);
         let Some(exit) = self.results.failed_exit() else { return Ok(false) };
-        let what = format!("the workload itself fails: {}", exit.describe());
-        let why = "untraced, too: the times are those of a run that fails";
+        let what = format!("the workload fails without a profiler, too: {}", exit.describe());
+        let why = "the times are those of failing runs";
         let log = pass.capture.as_ref().map(|capture| capture.log.display().to_string());
         let remedy = format!("see {}", log.unwrap_or_default());
         self.terminal.finding(&Id::BenchNotMeasured.found(what, why, remedy));

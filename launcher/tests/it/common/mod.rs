@@ -306,8 +306,9 @@ pub(crate) fn names_in(folder: &Path) -> Vec<String> {
     names
 }
 
+/// An error and its hint, which are two lines, as one text.
 pub(crate) fn lossy(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+    String::from_utf8_lossy(bytes).replace("\nstage2-launch: hint: ", "; ")
 }
 
 pub(crate) fn text(output: &Output) -> String {

@@ -108,7 +108,7 @@ fn regions(report: &Report, stages: &[AnsweredStage<'_>]) -> Option<String> {
         let Totals { duration_ns, flops, sm_percent, memory_percent, .. } = region.inclusive;
         let ns = duration_ns.filter(|ns| *ns > 0.0)?;
         let rate = flops.map(|flops| format!("{} TFLOP/s", shown_rate(flops / ns / 1e3)));
-        let peak = |what: &str, percent: f64| format!("{what} {} % of its peak", percent1(percent));
+        let peak = |what: &str, percent: f64| format!("{what} {} % of peak", percent1(percent));
         let sm = sm_percent.map(|percent| peak("SM", percent));
         let memory = memory_percent.map(|percent| peak("memory", percent));
         let known: Vec<String> = [rate, sm, memory].into_iter().flatten().collect();
@@ -484,7 +484,7 @@ impl AnsweredStage<'_> {
     /// What its times are of, where they are of no warm instances.
     fn which_instances(&self) -> Option<String> {
         let is_cold = self.row.instances == Some(1);
-        let cold = || is_cold.then(|| "its only call, which is cold".to_owned());
+        let cold = || is_cold.then(|| "the only call, a cold one".to_owned());
         self.row.only_words().or_else(cold)
     }
 }
@@ -649,7 +649,7 @@ mod tests {
             let lines = lines(report, &[stage(&decode)], None);
             lines.into_iter().find(|line| line.label == "regions").map(|line| line.text)
         };
-        let expected = "under ncu, decode 0.43 ms: 240.1 TFLOP/s, SM 23.5 % of its peak";
+        let expected = "under ncu, decode 0.43 ms: 240.1 TFLOP/s, SM 23.5 % of peak";
         assert_eq!(said(&measured).as_deref(), Some(expected));
         assert_eq!(said(&report()), None);
     }

@@ -150,7 +150,7 @@ pub(in crate::answer) fn in_short(report: &Report, first: &FirstStep) -> String 
         // More requests make no step shorter.
         (_, Some(factor)) if first.is_in_tokens() => {
             format!(
-                " (up to {} the tokens/s if a larger step takes no longer)",
+                ": they share the host's time per step (up to {} the tokens/s if a larger step takes no longer)",
                 times_faster(factor)
             )
         }
@@ -379,7 +379,7 @@ mod tests {
         let more = first(Rule::HostGaps, "Give each step more requests: send more at once.");
         assert_eq!(
             in_words(&Report::default(), &more).in_short,
-            "give each step more requests (up to 2.0x the tokens/s if a larger step takes no longer)"
+            "give each step more requests: they share the host's time per step (up to 2.0x the tokens/s if a larger step takes no longer)"
         );
         let idle = Removed { what: "other idle".into(), percent: 50.0 };
         let earlier =
