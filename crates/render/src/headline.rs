@@ -250,9 +250,9 @@ mod tests {
         assert_eq!(text("late"), Some("rank 0 in 9 of 64 steps, by 1.60 ms (median), on the host"));
         assert!(text("host").is_some_and(|host| host.starts_with("Scheduler.schedule (")));
         assert!(text("time").is_some_and(|time| time.ends_with("; prefill 2.15 ms")));
-        assert!(
-            text("FIRST").is_some_and(|first| first.starts_with("the run can save most in prefill: use CUDA graphs ("))
-        );
+        assert!(text("FIRST").is_some_and(|first| {
+            first.starts_with("the run can save most in prefill: use CUDA graphs (")
+        }));
         // Without a verdict, the lines of the pages are there.
         report.answer.lines.remove(0);
         let short = headline(&report, Path::new("run"));

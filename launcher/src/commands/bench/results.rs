@@ -332,7 +332,7 @@ pub(super) fn page(results: &Results) -> String {
         "Rounds: {}, every second one in reverse order{}. Untraced warm-up runs before them, which no \
          number includes: {}. Ratios of stages are against ranges only, those of the whole process \
          against untraced; \"again\" is the same thing measured once more in each round (A/A): a ratio \
-         that is no farther from 1 is noise. A stage's time in a run is the median host time of \
+         that is not farther from 1 is noise. A stage's time in a run is the median host time of \
          its instances without the first. Minima are less sensitive to other load on the machine than \
          medians.\n\n",
         results.rounds,
