@@ -88,7 +88,7 @@ impl Acceptance {
         }
         let Some(outcome) = outcome else { return EXIT_NO_RESULT };
         let unmet = self.unmet(passes, &outcome.read);
-        let unmet = (!unmet.is_empty()).then(|| format!("--require: {}", unmet.join("; ")));
+        let unmet = (!unmet.is_empty()).then(|| format!("--require: {}", unmet.join(", and ")));
         let objection = self.objection(outcome).map(str::to_owned);
         let reasons: Vec<String> = objection.into_iter().chain(unmet).collect();
         for why in &reasons {

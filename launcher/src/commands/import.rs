@@ -83,7 +83,7 @@ fn check_inputs(captures: &Captures) -> Result<(), Failure> {
             }
         }
     }
-    let text = format!("no capture can be merged, so no bundle was made: {}", problems.join("; "));
+    let text = format!("no capture can be merged, so no bundle was made: {}", problems.join(", "));
     Err(Failure::Usage(text))
 }
 

@@ -348,7 +348,7 @@ impl Job {
             return Ok(());
         }
         let what = "this run cannot produce what --require names, so the workload was not started";
-        Err(NotRunnable::new(EXIT_NO_RESULT, what, unmet.join("; "), "").into())
+        Err(NotRunnable::new(EXIT_NO_RESULT, what, unmet.join(", and "), "").into())
     }
 
     pub(super) fn find_program(&self) -> Result<PathBuf, NotRunnable> {

@@ -31,6 +31,7 @@ const LINES: usize = 24;
 
 /// What a failure of another command of this program begins with.
 const ERROR: &str = "stage2-launch: error: ";
+const HINT: &str = "\nstage2-launch: hint: ";
 
 /// A message goes after this time, unless what it tells of still goes on.
 const SAID_FOR: Duration = Duration::from_secs(10);
@@ -377,7 +378,7 @@ fn merge(files: &[PathBuf], folder: &Path) -> anyhow::Result<()> {
     command.args(["merge", "-q", "--allow-empty", "--live"]);
     let spools = files.iter().flat_map(|file| [OsStr::new("--spool"), file.as_os_str()]);
     let merged = command.args(spools).arg("-o").arg(folder).stdin(Stdio::null()).output()?;
-    let said = String::from_utf8_lossy(&merged.stderr);
+    let said = String::from_utf8_lossy(&merged.stderr).replace(HINT, "; ");
     let last = said.lines().rfind(|line| !line.trim().is_empty());
     let last = last.map(|last| last.strip_prefix(ERROR).unwrap_or(last));
     let why = last.map_or_else(|| merged.status.to_string(), str::to_owned);

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 use std::process::Command;
 
-use crate::common::{Sandbox, lossy, repository};
+use crate::common::{Sandbox, lossy, repository, says};
 use predicates::prelude::PredicateBooleanExt as _;
 use predicates::str::contains;
 use serde_json::Value;
@@ -74,8 +74,8 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
         lossy(&output.stdout)
     };
     let summary = shown(&["ask", &sorting], false);
-    let first = "FIRST:    make priority (sorting_scheduler.py:18) faster (saves up to 1.08 ±\n          0.12 ms per \
-                 step)\n";
+    let first = "FIRST:    make priority (sorting_scheduler.py:18) faster (saves up to\n          1.08 ± 0.12 ms \
+                 per step)\n";
     assert!(summary.contains(first), "{summary}");
     let pasted = summary.replace(" \\\n         ", "");
     let command = format!("\nask:      stage2-launch ask {sorting} host\n");
@@ -108,7 +108,7 @@ fn what_does_not_exist_is_answered_with_the_list() {
     let assert = sandbox.launch_strictly(&["ask", &run, "when\u{1b}"]).assert().code(2);
     assert.stdout(list).stderr(contains("no question `when\\x1b`"));
     let assert = sandbox.launch_strictly(&["ask", &run, "lat-ranks"]).assert().code(2);
-    assert.stdout("").stderr(contains("no question `lat-ranks`; did you mean `late-ranks`?\n"));
+    assert.stdout("").stderr(says("no question `lat-ranks`; did you mean `late-ranks`?\n"));
     let of = |words: &[&str]| lossy(&sandbox.launch(words).output().expect("output").stdout);
     for (words, typed) in [
         (&["why", "is", "it", "slow"][..], &["summary"][..]),
@@ -225,7 +225,7 @@ fn what_cannot_be_read_is_no_answer() {
     }
     fs::write(sandbox.path("cut/run.json"), "{}").expect("file");
     let assert = sandbox.launch_strictly(&["ask", "cut", "time"]).assert().code(70);
-    assert.stderr(contains("it is cut short; write it again with `stage2-launch report cut`"));
+    assert.stderr(says("it is cut short; write it again with `stage2-launch report cut`"));
     let newer = lossy(&text).replacen("\"schema_version\": 2", "\"schema_version\": 92", 1);
     fs::write(sandbox.path("newer.json"), newer).expect("file");
     let assert = sandbox.launch_strictly(&["ask", "newer.json"]).assert().code(70);
@@ -267,7 +267,7 @@ fn a_cut_csv_is_never_taken_for_all_rows() {
     ask("x", &["--rows", "0"]).success().stderr("");
     let assert = ask("printf('%0900000d', x)", &["--rows", "0", "--seconds", "200"]).code(70);
     let text =
-        contains("error: the result is cut: the first 74 rows; the others have no room in 64 MB");
+        says("error: the result is cut: the first 74 rows; the others have no room in 64 MB");
     let output = assert.stderr(text).get_output().stdout.clone();
     assert_eq!(lossy(&output).lines().count(), 75);
 }
@@ -288,7 +288,7 @@ fn json_schemas_are_in_the_program() {
         sandbox.launch_strictly(&words).assert().success().stdout(text);
     }
     let words = ["schema", "--json-schema", "no\u{1b}"];
-    let known = contains("no schema `no\\x1b`; there are ask, ");
+    let known = says("no schema `no\\x1b`; there are ask, ");
     sandbox.launch_strictly(&words).assert().code(2).stdout("").stderr(known);
     sandbox.launch_strictly(&["schema"]).assert().code(2);
     sandbox.launch_strictly(&["schema", "a", "--json-schema"]).assert().code(2);

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use crate::common::simulated::run_demo;
 use crate::common::{
-    Sandbox, at_once, copy_folder, json, lossy, names_in, repository, shared_folder,
+    Sandbox, at_once, copy_folder, json, lossy, names_in, repository, says, shared_folder,
 };
 use predicates::prelude::PredicateBooleanExt as _;
 use predicates::str::contains;
@@ -70,7 +70,7 @@ fn the_default_destination_is_named_after_the_run_and_nothing_is_overwritten() {
     refused(&[], "run.folded exists already");
     let unknown = ["export", "run", "-f", "folded", "--stage", "decod", "-o", "x"];
     let said = sandbox.launch_strictly(&unknown).assert().code(2);
-    let said = said.stderr(contains("no stage `decod`; did you mean `decode`? There are decode"));
+    let said = said.stderr(says("no stage `decod`; did you mean `decode`? There are decode"));
     said.stderr(contains("will be written").not());
     refused(&["--window", "7"], "START..END");
     fs::write(sandbox.path("run/metrics.json"), "{").expect("file");
@@ -101,7 +101,7 @@ fn a_bundle_of_another_version_and_an_empty_run_are_refused() {
     let sandbox = demo();
     let refused = |code: i32, why: &str| {
         let words = ["export", "run", "-f", "csv", "-o", "x"];
-        sandbox.launch_strictly(&words).assert().code(code).stderr(contains(why));
+        sandbox.launch_strictly(&words).assert().code(code).stderr(says(why));
         assert!(!sandbox.path("x").exists());
     };
     let text = fs::read_to_string(sandbox.path("run/metrics.json")).expect("file");

@@ -362,7 +362,7 @@ fn wrong_targets_and_open_addresses_are_refused() {
     }
     // Without a terminal the variable gives the width.
     let narrow = Command::new(LAUNCH).args(["top", "--once", "src"]).env("COLUMNS", "60").output();
-    let said = text(&narrow.expect("runs"));
+    let said = String::from_utf8(narrow.expect("runs").stderr).expect("text");
     assert!(said.lines().count() > 2 && said.lines().all(|line| line.len() <= 60), "{said}");
 }
 

@@ -306,6 +306,12 @@ pub(crate) fn names_in(folder: &Path) -> Vec<String> {
     names
 }
 
+/// Whether stderr has this text, if an error and its hint, which are two lines, are read as one.
+pub(crate) fn says(text: impl Into<String>) -> impl predicates::Predicate<str> {
+    let text = text.into();
+    predicates::function::function(move |said: &str| lossy(said.as_bytes()).contains(&text))
+}
+
 /// An error and its hint, which are two lines, as one text.
 pub(crate) fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).replace("\nstage2-launch: hint: ", "; ")
