@@ -7,12 +7,11 @@ use stage2_contract::order::Order as _;
 use stage2_contract::text::{comparable, visible};
 use stage2_model::{Report, Times};
 
-use crate::comparison::{
-    MatchedBy, Noise, NoiseMethod, Verdict, WorkChange, WorkKind, WorkSide, WorkTotal,
-};
+use crate::comparison::{MatchedBy, WorkChange, WorkKind, WorkSide, WorkTotal};
+use crate::judged::{Noise, NoiseMethod, Verdict};
 use crate::libraries::library_of;
 use crate::metric::RelativeError;
-use crate::noise::{Expected, Spread, judge, noisiest};
+use crate::noise::{Expected, Spread, interval, judge, noisiest};
 use crate::stage_view::Units;
 
 /// A stage's work in one run, with the units that it is divided by.
@@ -65,8 +64,8 @@ pub(crate) fn changes(
     let least_ns = LEAST_OF_STAGE * before_ns.unwrap_or(0.0).max(after_ns.unwrap_or(0.0));
     let both = |row: &&mut WorkChange| row.before.is_some() && row.after.is_some();
     for row in rows.iter_mut().filter(both).filter(|row| row.change_ns.abs() < least_ns) {
-        if row.verdict != Verdict::Unknown {
-            row.verdict = Verdict::None;
+        if row.verdict.is_change() {
+            (row.verdict, row.noise.too_small) = (Verdict::None, true);
         }
     }
     (rows, WorkTotal { before_ns, after_ns, change_ns })
@@ -129,7 +128,7 @@ fn row(
         change if change < 0.0 => Verdict::Decreased,
         _ => Verdict::None,
     };
-    let (verdict, noise) = match (&before, &after) {
+    let (verdict, noise, interval) = match (&before, &after) {
         (Some(a), Some(b)) => {
             let sides = [a, b].map(|side| side.runs.iter().copied());
             let [x, y] = sides.clone().map(noisiest);
@@ -139,13 +138,15 @@ fn row(
             let (verdict, noise) = judge(&a, &b, expected, within);
             // Runs are judged by their medians, and a row shows means: where these say the opposite,
             // nothing is certain.
-            let agrees = !verdict.is_change() || verdict == of_sign;
-            (if agrees { verdict } else { Verdict::None }, noise)
+            match verdict.is_change() && verdict != of_sign {
+                true => (Verdict::None, noise.of_another(), None),
+                false => (verdict, noise, interval(&a, &b, noise.method, noise.single)),
+            }
         }
         _ => {
             let exact =
                 Noise { method: NoiseMethod::Exact, threshold: Some(0.0), ..Noise::default() };
-            (of_sign, exact)
+            (of_sign, exact, None)
         }
     };
     let work = after.as_ref().or(before.as_ref()).map(|side| side.work);
@@ -160,6 +161,7 @@ fn row(
         change_ns,
         verdict,
         noise,
+        interval,
     }
 }
 

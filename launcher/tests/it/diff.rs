@@ -435,7 +435,8 @@ fn what_cannot_be_compared_says_why_and_what_to_do() {
     refused(&["absent", "absent", "--fail-if", "decode.step_ms"], 2, "neither > nor <");
     refused(&[&good, &good, "--strict"], 2, "--fail-if");
     // So are their stages, once the runs are known.
-    let near = "--fail-if 'decod.kernels>+5%': no side has a stage `decod`; did you mean `decode`?";
+    let near =
+        "--fail-if 'decod.kernels>+5%': neither side has a stage `decod`; did you mean `decode`?";
     refused(&[&good, &good, "--fail-if", "decod.kernels>+5%"], 2, near);
     let several =
         "--fail-if may be repeated (it fails if one of them does): --fail-if 'decode.step_ms>+5%'";
