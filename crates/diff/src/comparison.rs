@@ -492,6 +492,8 @@ impl MetricChange {
         if self.noise.single.is_some() && self.noise.exceeds_value && !is_share {
             return Some(NoiseText::ExceedsValue);
         }
+        // What reads 0.0 does so throughout.
+        let scale = if self.word() == "equal" { 0.0 } else { scale };
         Some(NoiseText::Interval(ends_text(ends.map(|end| end * scale), digits), unit))
     }
 

@@ -190,7 +190,9 @@ impl<'c> PartChange<'c> {
         };
         let (verdict, noise, interval) = match (&work[..], sum) {
             ([row], _) => (row.verdict, row.noise, row.interval),
-            (_, Some(sum)) => (sum.verdict, sum.noise.times(NS_PER_MS), interval_ns(sum)),
+            (_, Some(sum)) => {
+                (sum.verdict, sum.noise.times(NS_PER_MS), interval_ns(sum, sides_ns[0]))
+            }
             // The sum has no number of its own, but one row may be most of it.
             ([first, ..], None) if first.change_ns * change_ns > 0.0 && is_most(first) => {
                 (first.verdict, first.noise.of_another(), None)
@@ -213,7 +215,7 @@ impl<'c> PartChange<'c> {
             change_ns: sides_ns[1] - sides_ns[0],
             verdict: metric.verdict,
             noise: metric.noise.times(NS_PER_MS),
-            interval: interval_ns(metric),
+            interval: interval_ns(metric, sides_ns[0]),
         };
         part.agreeing()
     }
@@ -330,8 +332,12 @@ impl<'c> PartChange<'c> {
 
 const NS_PER_MS: f64 = 1e6;
 
-fn interval_ns(metric: &MetricChange) -> Option<[f64; 2]> {
-    metric.interval.map(|ends| ends.map(|end| end * NS_PER_MS))
+/// What several runs allow of a part that takes so long before. The number has medians, and the part means: the ratio is
+/// that of the number.
+fn interval_ns(metric: &MetricChange, before_ns: f64) -> Option<[f64; 2]> {
+    let median_ms = metric.before.filter(|ms| *ms > 0.0 && before_ns > 0.0);
+    let scale = median_ms.map_or(NS_PER_MS, |ms| before_ns / ms);
+    metric.interval.map(|ends| ends.map(|end| end * scale))
 }
 
 /// Idle time between consecutive launches.

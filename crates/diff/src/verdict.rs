@@ -294,7 +294,7 @@ fn time_change(stage: &StageChange, is_open: bool) -> Option<String> {
     Some(format!("{} {} {held}", name(stage), averaged(stage, metric, label)))
 }
 
-/// `-12.7 % (-1.30 ms)`, of several runs `-12.7 % [-15.0, -10.0] (-1.30 ms)`, and a word for what is no change.
+/// `-12.7 % (-1.30 ms)`, of several runs `-12.7 % [-15.0, -10.0] (-1.30 ms)`, and a word for other changes.
 fn held(metric: &MetricChange, is_open: bool) -> String {
     let Some(percent) = metric.change_percent else { return change_text(metric) };
     let change = format!("{} %", signed(percent, 1));

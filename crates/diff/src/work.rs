@@ -11,7 +11,7 @@ use crate::comparison::{MatchedBy, WorkChange, WorkKind, WorkSide, WorkTotal};
 use crate::judged::{Noise, NoiseMethod, Verdict};
 use crate::libraries::library_of;
 use crate::metric::RelativeError;
-use crate::noise::{Expected, Spread, interval, judge, noisiest};
+use crate::noise::{Expected, Spread, interval, judge, median, noisiest};
 use crate::stage_view::Units;
 
 /// A stage's work in one run, with the units that it is divided by.
@@ -122,7 +122,8 @@ fn row(
     matched_by: Option<MatchedBy>,
 ) -> WorkChange {
     let ns = |side: &Option<SideWork<'_>>| side.as_ref().map_or(0.0, |side| side.side.ns);
-    let change_ns = ns(&after) - ns(&before);
+    let old_ns = ns(&before);
+    let change_ns = ns(&after) - old_ns;
     let of_sign = match change_ns {
         change if change > 0.0 => Verdict::Increased,
         change if change < 0.0 => Verdict::Decreased,
@@ -140,7 +141,13 @@ fn row(
             // nothing is certain.
             match verdict.is_change() && verdict != of_sign {
                 true => (Verdict::None, noise.of_another(), None),
-                false => (verdict, noise, interval(&a, &b, noise.method, noise.single)),
+                false => {
+                    let allowed = interval(&a, &b, noise.method, noise.single);
+                    // A row shows means: the ratios are those of the runs.
+                    let scale = median(&a).filter(|old| *old > 0.0 && old_ns > 0.0);
+                    let scale = scale.map_or(1.0, |old| old_ns / old);
+                    (verdict, noise, allowed.map(|ends| ends.map(|end| end * scale)))
+                }
             }
         }
         _ => {

@@ -613,7 +613,9 @@ fn details(stage: &StageChange) -> String {
         let is_large = !name.starts_with("class_")
             || metric.change.is_some_and(|change| change.abs() >= least_of_class);
         let repeats = REPEATS.contains(&name) && stage.metric("step_ms").is_some();
-        ALWAYS.contains(&name) || (metric.verdict.is_change() && is_large && !repeats)
+        let is_open = metric.noise.unlike && metric.change != Some(0.0);
+        let is_change = metric.verdict.is_change() || is_open;
+        ALWAYS.contains(&name) || (is_change && is_large && !repeats)
     };
     let [window, step] = ["window_ms", "step_mean_ms"].map(|name| stage.metric(name)?.after);
     if window.zip(step).is_some_and(|(window, step)| window > step * LONGER) {
@@ -641,7 +643,7 @@ const HOST_ROWS: usize = 12;
 /// What the host did while the GPU idled; nothing where a run was not sampled.
 fn host(stage: &StageChange) -> String {
     let per = stage.per_word();
-    let changed = || stage.host.iter().filter(|row| row.verdict.is_change());
+    let changed = || stage.host.iter().filter(|row| row.verdict.is_change() || row.noise.unlike);
     let rows: Vec<&MetricChange> = changed().take(HOST_ROWS).collect();
     let others = stage.host.len() - rows.len();
     let others = match others {
@@ -712,7 +714,9 @@ fn work(stage: &StageChange) -> String {
         let all = counted(stage.work.len() as u64, "row");
         return paragraph(&format!("All GPU work takes the same time ({all})."));
     }
-    let is_change = |row: &&WorkChange| row.verdict.is_change();
+    // Of sides that are hardly comparable, the largest are shown, too.
+    let is_change =
+        |row: &&WorkChange| row.verdict.is_change() || row.noise.unlike && row.change_ns != 0.0;
     let (mut shown, mut others): (Vec<&WorkChange>, Vec<&WorkChange>) =
         stage.work.iter().partition(is_change);
     others.extend(shown.split_off(worth_rows(&shown)));

@@ -43,11 +43,8 @@ fn assert_words(of: &Comparison) {
             check(&metric.metric, metric.word(), metric.interval, before);
         }
         for part in stage.parts().rows {
-            // An interval is of medians.
-            let before_ns = stage.host.iter().find(|cause| Some(&*cause.metric) == part.cause);
-            let before_ns = before_ns.and_then(|cause| cause.before).map(|ms| ms * 1e6);
-            if let Some(before_ns) = before_ns {
-                check("part", part.word(), part.interval, before_ns);
+            if part.work.len() < 2 {
+                check("part", part.word(), part.interval, part.sides_ns[0]);
             }
             let row = stage.host.iter().find(|row| Some(&*row.metric) == part.cause);
             let word = row.map(|row| match row.verdict {

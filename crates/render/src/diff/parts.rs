@@ -90,10 +90,12 @@ pub(super) fn shown_parts<'p>(parts: &'p Parts<'p>, most: usize, chars: usize) -
     // The sum of noise has one.
     let most = most.saturating_sub(1);
     let changed = (told + parts.beyond).min(all);
+    // So has that of the smaller changes, if there are any.
+    let others = usize::from(parts.rows.iter().any(PartChange::is_beyond_noise));
     let named = match (changed <= most, told <= most) {
         (true, _) => changed,
-        (false, true) => told.max(most.saturating_sub(1)),
-        (false, false) => most.saturating_sub(1),
+        (false, true) => told.max(most.saturating_sub(others)),
+        (false, false) => most.saturating_sub(others),
     };
     // A sum that is not judged may be a change, unless it is less than a part that is noise, or all parts are.
     let is_above_sum = |part: &PartChange<'_>| part.change_ns.abs() > parts.change_ns.abs();
