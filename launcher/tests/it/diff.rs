@@ -223,7 +223,7 @@ fn the_first_line_says_whether_anything_changed() {
     let dot = "r=\"4.5\"><title>vllm_sorting-1.json: 4.623</title></circle>";
     assert!(page.contains("<h2>Individual runs</h2>") && page.matches(dot).count() == 1, "{page}");
     let values = page.split("<summary>Values of each run</summary>").nth(1).expect("a table");
-    assert!(values.contains("<code>vllm_sorting-1.json</code></td><td class=\"n\">4.623</td>"));
+    assert!(values.contains("vllm_sorting-1.json</span></code></td><td class=\"n\">4.623</td>"));
     // Nothing is said of steps that do other work.
     let whole = screen(&sandbox, &[&sides[..], &["--full"]].concat());
     let of =

@@ -342,7 +342,8 @@ fn bars(of: &Comparison, width: usize, most: usize) -> Vec<String> {
     let legend = legend.iter().filter(|(fill, _)| is_used(fill));
     let mut legend: Vec<String> =
         legend.map(|(fill, meaning)| format!("{fill} {meaning}")).collect();
-    let open = why_open(&parts, sums.iter().any(|sum| sum.is_mixed()));
+    let is_mixed = is_used(OPEN) && sums.iter().any(|sum| sum.is_mixed());
+    let open = why_open(&parts, is_mixed);
     match (is_used(OPEN), is_used("not judged")) {
         (true, _) => legend.push(format!("{OPEN} {open}")),
         // The word stands behind a name.
