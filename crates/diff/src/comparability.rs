@@ -455,7 +455,7 @@ fn of_one_side(before: &[Run<'_>], after: &[Run<'_>]) -> Vec<Difference> {
 }
 
 /// What a difference is called of sides of which one was recorded before the other began.
-pub(crate) const IN_TURN: &str = "order of the runs";
+pub const IN_TURN: &str = "order of the runs";
 
 /// Which side was recorded first, where several runs of each are known to lie apart in time.
 fn apart_in_time(before: &[Run<'_>], after: &[Run<'_>]) -> Option<[&'static str; 2]> {

@@ -24,6 +24,7 @@ mod stage_view;
 mod verdict;
 mod work;
 
+pub use comparability::IN_TURN;
 pub use compare::{EmptyRun, Run, compare};
 pub use comparison::*;
 pub use condition::{Condition, ConditionError};

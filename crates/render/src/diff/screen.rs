@@ -3,8 +3,8 @@
 use stage2_contract::text::numbers::counted;
 use stage2_contract::text::{shorten, wrapped_at_most};
 use stage2_diff::{
-    Comparison, GONE, LAUNCH_GAPS, MetricChange, MetricUnit, NoiseMethod, OTHER_IDLE, PartChange,
-    Per, Presence, StageChange, signed, signed_time,
+    Comparison, Difference, GONE, IN_TURN, LAUNCH_GAPS, MetricChange, MetricUnit, NoiseMethod,
+    OTHER_IDLE, PartChange, Per, Presence, StageChange, signed, signed_time,
 };
 
 use stage2_model::Severity;
@@ -84,7 +84,8 @@ pub(super) fn screen(of: &Comparison, width: usize, height: usize) -> Vec<String
     let width = width.clamp(WIDTHS.0, WIDTHS.1);
     // Each condition has a sentence below the screen.
     let room = height.max(HEIGHT).saturating_sub(PROMPTS + CONDITION * of.conditions.len());
-    let is_warned = of.differences.iter().any(|d| d.severity >= Severity::Warning);
+    let is_weighty = |d: &Difference| d.severity >= Severity::Warning || d.what == IN_TURN;
+    let is_warned = of.differences.iter().any(is_weighty);
     let others = if is_warned { &WARNED[..] } else { &NOT_WARNED[..] };
     let mut lines = vec![short_title(of, width - 1)];
     lines.extend(top(of, width, (CAUTION, VERDICT)));
@@ -503,6 +504,27 @@ mod tests {
                 assert_eq!(is_cut, height < 60, "{lines:#?}");
             }
         }
+    }
+
+    #[test]
+    fn runs_that_were_not_recorded_in_turn_are_named_on_every_screen() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/reports/");
+        let bytes = std::fs::read(format!("{folder}llama_1b.json")).expect("a report");
+        let report = stage2_diff::read_report(&bytes).expect("a report").report;
+        let runs: Vec<stage2_model::Report> = (1..=4)
+            .map(|hour| {
+                let mut run = report.clone();
+                run.run.started = Some(format!("2026-11-01T0{hour}:00:00Z"));
+                run
+            })
+            .collect();
+        let run = |report| stage2_diff::Run { label: "run", report, left_out: &[] };
+        let of = |order: [usize; 4]| {
+            let [a, b, c, d] = order.map(|at| run(&runs[at]));
+            stage2_diff::compare(&[a, b], &[c, d], &[], false).expect("a comparison")
+        };
+        let said = |order| screen(&of(order), 80, 24).join("\n").contains("not recorded in turn");
+        assert_eq!([[0, 1, 2, 3], [2, 3, 0, 1], [0, 2, 1, 3]].map(said), [true, true, false]);
     }
 
     #[test]
