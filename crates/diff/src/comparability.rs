@@ -183,7 +183,7 @@ const TOPICS: [(&str, Severity, &str); 34] = [
     (
         "CUDA graphs",
         Warning,
-        "graphs replace launches: names, calls, gaps and host times differ for that reason",
+        "graphs replace launches: names, calls, gaps and host times differ because of that",
     ),
     (
         "reasons for lower clocks",
@@ -428,8 +428,7 @@ fn of_one_side(before: &[Run<'_>], after: &[Run<'_>]) -> Vec<Difference> {
         }
     }
     if before.iter().chain(after).all(|run| run.report.simulated) {
-        let meaning =
-            "times of GPU work are those of a recording, and say nothing about this machine";
+        let meaning = "GPU times are replayed from a recording and say nothing about this machine";
         add(Note, "simulated", "yes".to_owned(), "yes".to_owned(), meaning);
     }
     for (what, meaning, tolerance, of) in NUMBERS {
@@ -442,6 +441,10 @@ fn of_one_side(before: &[Run<'_>], after: &[Run<'_>]) -> Vec<Difference> {
             add(Warning, what, a, b, meaning);
         }
     }
+    if let Some([a, b]) = apart_in_time(before, after) {
+        let meaning = "what else changed in the meantime looks like a change: record the runs of both sides in turn";
+        add(Note, IN_TURN, a.to_owned(), b.to_owned(), meaning);
+    }
     let missing = [missing_stages(before), missing_stages(after)];
     if missing.iter().any(Option::is_some) {
         let [a, b] = missing.map(|missing| missing.unwrap_or_else(|| "none".to_owned()));
@@ -449,6 +452,47 @@ fn of_one_side(before: &[Run<'_>], after: &[Run<'_>]) -> Vec<Difference> {
         add(Warning, what, a, b, "their numbers are of the runs that have them");
     }
     found
+}
+
+/// What a difference is called of sides of which one was recorded before the other began.
+pub const IN_TURN: &str = "order of the runs";
+
+/// Which side was recorded first, where several runs of each are known to lie apart in time.
+fn apart_in_time(before: &[Run<'_>], after: &[Run<'_>]) -> Option<[&'static str; 2]> {
+    // Times in UTC are in the order of their letters.
+    let started = |run: &Run<'_>| run.report.run.started.clone().filter(|at| at.ends_with('Z'));
+    let times = |side: &[Run<'_>]| -> Option<Vec<String>> { side.iter().map(started).collect() };
+    let (a, b) = (times(before)?, times(after)?);
+    let is_first = |one: &[String], other: &[String]| one.iter().max() < other.iter().min();
+    match a.len().min(b.len()) > 1 {
+        true if is_first(&a, &b) => Some(["all earlier", "all later"]),
+        true if is_first(&b, &a) => Some(["all later", "all earlier"]),
+        _ => None,
+    }
+}
+
+/// Differences of the machine at the time, and not of what ran on it.
+const OF_MACHINE: [&str; 5] = [
+    "overloaded processors",
+    "SM clock, MHz",
+    "memory clock, MHz",
+    "reasons for lower clocks",
+    IN_TURN,
+];
+
+/// Whether no difference of the program, its libraries or its work on the GPU is known, so that a change may be one of the
+/// machine alone.
+pub(crate) fn is_same_program(of: &Comparison) -> bool {
+    let is_same = |d: &Difference| d.before == d.after || OF_MACHINE.contains(&d.what.as_str());
+    let is_equal = |row: &WorkChange| row.presence() == Presence::Both && !row.verdict.is_change();
+    let has_same_work = |stage: &&StageChange| {
+        let is_busier = stage.metric("gpu_busy_ms").is_some_and(|busy| busy.verdict.is_change());
+        stage.presence == Presence::Both && !is_busier && stage.work.iter().all(is_equal)
+    };
+    let has_same_libraries = of.libraries.is_empty();
+    of.differences.iter().all(is_same)
+        && has_same_libraries
+        && of.of_model().iter().all(has_same_work)
 }
 
 /// Stages that some runs of a side have, and others have not.

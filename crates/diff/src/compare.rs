@@ -9,18 +9,20 @@ use stage2_model::{Report, Role, StageRow, Status, StepUnit};
 use crate::causes::CauseNames;
 use crate::comparability::{differences, other_work, unlike};
 use crate::comparison::{
-    Better, ComparedRun, Comparison, MetricChange, MetricUnit, Noise, NoiseMethod, OwnTime, Per,
-    Presence, StageChange, Verdict, WorkTotal,
+    Better, ComparedRun, Comparison, MetricChange, MetricUnit, OwnTime, Per, Presence, StageChange,
+    WorkTotal,
 };
 use crate::condition::{Condition, evaluate};
+use crate::judged::{Noise, NoiseMethod, Verdict, is_apart};
 use crate::libraries::libraries;
-use crate::lines::{lines, time_of, verdict};
+use crate::lines::lines;
 use crate::metric::{
     Measured, Origin, PARTS_OF_STEP, REST_OF_IDLE, RUN_METRICS, class_metric, expected, of_host,
     of_run, of_stage, stage_kinds,
 };
-use crate::noise::{interval, judge, median};
+use crate::noise::{Expected, interval, judge, median, points};
 use crate::stage_view::{Basis, StageView, Unit};
+use crate::verdict::{time_of, verdict};
 use crate::work::{KernelTime, RunWork, StageWork, by_stage, changes, sums_by_class, tells_cold};
 
 /// A run that is compared.
@@ -112,9 +114,8 @@ pub fn compare(
         stage.work_total = WorkTotal::default();
     }
     // A change that has another reason is for better or worse of nothing.
-    let is_unlike = !comparison.unlike.is_empty();
     for stage in &mut comparison.stages {
-        let is_other = is_unlike || stage.other_work.is_some();
+        let is_other = stage.other_work.is_some();
         let of_steps = stage.metrics.iter().map(|metric| stage.is_of_other_steps(metric));
         // What a host does that is ahead costs no time.
         let is_ahead = stage.host_ahead;
@@ -125,8 +126,14 @@ pub fn compare(
     }
     let is_other_work =
         comparison.stages.iter().any(|stage| stage.other_calls || stage.has_other_steps());
-    let of_run = comparison.run.iter_mut().filter(|_| is_unlike || is_other_work);
+    let of_run = comparison.run.iter_mut().filter(|_| is_other_work);
     of_run.for_each(|metric| metric.better = Better::Neither);
+    // They are decided, with a warning, because a gate that decides nothing must not pass.
+    comparison.conditions =
+        conditions.iter().map(|condition| evaluate(condition, &comparison, strict)).collect();
+    if !comparison.unlike.is_empty() {
+        comparison.leave_open();
+    }
     for stage in &mut comparison.stages {
         let words: Vec<&str> =
             stage.metrics.iter().chain(&stage.host).map(|metric| stage.word(metric)).collect();
@@ -136,8 +143,6 @@ pub fn compare(
     comparison.run.iter_mut().for_each(|metric| metric.word = metric.word().to_owned());
     comparison.verdict = verdict(&comparison);
     comparison.lines = lines(&comparison);
-    comparison.conditions =
-        conditions.iter().map(|condition| evaluate(condition, &comparison, strict)).collect();
     comparison.stages.iter_mut().for_each(StageChange::withdraw);
     Ok(comparison)
 }
@@ -282,15 +287,19 @@ fn stage(name: &str, sides: &[Vec<Gathering<'_>>; 2]) -> (usize, StageChange) {
 }
 
 /// Of one run per side, a part that changed by more than the noise of the whole step, and the way that the step did, is a
-/// change as well: together the parts are the step.
+/// change as well, and what changed by less in a step that did not change is noise: together the parts are the step.
 fn judge_by_the_step(stage: &mut StageChange) {
     let step = time_of(stage).map(|(step, _)| (step.verdict, step.noise));
     let of_steps =
         |noise: &Noise| matches!(noise.method, NoiseMethod::FivePercent | NoiseMethod::Instances);
     let Some((verdict, noise)) = step.filter(|(_, noise)| of_steps(noise)) else { return };
+    let is_noise = verdict == Verdict::None
+        && !stage.metric("tokens_per_s").is_some_and(|rate| rate.verdict.is_change());
     let parts = stage.metrics.iter_mut().filter(|part| PARTS_OF_STEP.contains(&&*part.metric));
     for part in parts.filter(|part| part.noise.method == NoiseMethod::OneRunEach) {
-        if verdict.is_beyond(part.change.unwrap_or(0.0), noise.threshold) {
+        let change = part.change.unwrap_or(0.0);
+        let is_less = noise.threshold.is_some_and(|threshold| change.abs() <= threshold);
+        if verdict.is_beyond(change, noise.threshold) || is_noise && is_less {
             (part.verdict, part.noise) = (verdict, noise);
         }
     }
@@ -358,9 +367,14 @@ fn host_causes(
         side.iter().filter_map(|run| run.get("idle_ms")).map(|idle| idle.value).fold(0.0, f64::max)
     };
     let least = LEAST_OF_IDLE * idle(of_a).max(idle(of_b));
-    for change in changes.iter_mut().filter(|change| !has_moved || size(change) < least) {
-        change.verdict = Verdict::None;
-        change.noise.exceeds_value = false;
+    for change in changes.iter_mut().filter(|change| change.verdict.is_change()) {
+        if !has_moved {
+            // The stage decides, and not what these runs allow.
+            (change.verdict, change.noise) = (Verdict::None, change.noise.of_another());
+            change.interval = None;
+        } else if size(change) < least {
+            (change.verdict, change.noise.too_small) = (Verdict::None, true);
+        }
     }
     changes.order_by(|a, b| size(b).total_cmp(&size(a)));
     changes
@@ -416,7 +430,14 @@ fn metric(
     let change = old.zip(new).map(|(old, new)| new - old);
     let percent = change.zip(old).filter(|(_, old)| *old != 0.0);
     let several = before.len() > 1 || after.len() > 1;
-    let interval = interval(&a_values, &b_values, noise.method, noise.single);
+    let ratios = interval(&a_values, &b_values, noise.method, noise.single);
+    // MFU and MBU are judged as the time that they follow from, which is an amount.
+    let interval = match unit {
+        MetricUnit::Percent => points(&a_values, &b_values, noise.method, noise.single)
+            .filter(|ends| is_apart(Some(*ends)) == is_apart(ratios) || expected == Expected::Share)
+            .or(ratios),
+        _ => ratios,
+    };
     let runs = |values: Vec<f64>| if several { values } else { Vec::new() };
     debug_assert!(change.is_some() || verdict == Verdict::Unknown);
     Some(MetricChange {

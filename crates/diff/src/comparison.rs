@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use stage2_contract::text::numbers::{ABSENT, grouped, shown_time};
 use stage2_model::{AnswerLine, Apart, Severity, Status};
 
+use crate::judged::{GONE, Noise, NoiseMethod, NoiseText, Verdict, ends_text};
 use crate::metric::{class_of_metric, label, why_absent};
 use crate::noise::{ALPHA, smallest_p};
 
@@ -74,6 +75,23 @@ impl Comparison {
     pub fn of_model(&self) -> Vec<&StageChange> {
         let has_model = self.stages.iter().any(|stage| stage.apart.is_none());
         self.stages.iter().filter(|stage| stage.apart.is_none() || !has_model).collect()
+    }
+
+    /// Judges nothing, because the sides are hardly comparable.
+    pub(crate) fn leave_open(&mut self) {
+        let of_stages = self.stages.iter_mut().flat_map(|stage| {
+            let metrics = stage.metrics.iter_mut().chain(&mut stage.host);
+            let metrics = metrics.map(|metric| (&mut metric.verdict, &mut metric.noise));
+            metrics.chain(stage.work.iter_mut().map(|row| (&mut row.verdict, &mut row.noise)))
+        });
+        let of_run = self.run.iter_mut().map(|metric| (&mut metric.verdict, &mut metric.noise));
+        for (verdict, noise) in of_stages.chain(of_run) {
+            noise.unlike = true;
+            if verdict.is_change() {
+                *verdict = Verdict::None;
+            }
+        }
+        self.libraries.iter_mut().for_each(|library| library.changed = 0);
     }
 
     /// One run per side: nothing shows how much runs of the same code differ.
@@ -206,38 +224,6 @@ pub enum Presence {
     Vanished,
 }
 
-/// What a comparison of two numbers comes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// No difference beyond noise, or the two do not compare.
-    None,
-    /// Larger after.
-    Increased,
-    /// Smaller after.
-    Decreased,
-    /// A side has no number.
-    Unknown,
-}
-
-impl Verdict {
-    /// Whether it is a difference beyond noise.
-    pub fn is_change(self) -> bool {
-        matches!(self, Verdict::Increased | Verdict::Decreased)
-    }
-
-    /// Whether a number moved this way by more than a threshold.
-    pub(crate) fn is_beyond(self, change: f64, threshold: Option<f64>) -> bool {
-        let is_same_way = match self {
-            Verdict::Increased => change > 0.0,
-            Verdict::Decreased => change < 0.0,
-            Verdict::None | Verdict::Unknown => false,
-        };
-        is_same_way && threshold.is_some_and(|threshold| change.abs() > threshold)
-    }
-}
-
 /// A stage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -336,8 +322,20 @@ impl StageChange {
                 NOT_COMPARABLE
             }
             true if is_of_steps && self.opposed().is_some() => metric.direction(),
+            true if self.is_minor(metric) => match metric.word() {
+                "better" => "better (minor)",
+                "worse" => "worse (minor)",
+                word => word,
+            },
             _ => metric.word(),
         }
+    }
+
+    /// Whether a part of the mean step changed by little of what that did.
+    fn is_minor(&self, metric: &MetricChange) -> bool {
+        let is_part = metric.unit == MetricUnit::Ms && !metric.metric.starts_with("step_");
+        let whole_ms = self.metric("window_ms").and_then(|window| window.change).unwrap_or(0.0);
+        is_part && metric.change.is_some_and(|ms| ms.abs() < MINOR * whole_ms.abs())
     }
 
     /// Takes back the verdicts on what does not compare: programs may read nothing else.
@@ -407,6 +405,9 @@ impl OwnTime {
         format!("{ms} ms per {}", self.per)
     }
 }
+
+/// Share of what the mean step changed by below which better or worse parts of it say little of the whole.
+const MINOR: f64 = 0.02;
 
 /// The word of a change that has another reason than the one that is asked for.
 const NOT_COMPARABLE: &str = "not comparable";
@@ -491,24 +492,9 @@ impl MetricChange {
         if self.noise.single.is_some() && self.noise.exceeds_value && !is_share {
             return Some(NoiseText::ExceedsValue);
         }
-        // Otherwise another number decided.
-        let is_own = self.verdict != Verdict::None || !self.is_apart() || self.is_too_small();
-        is_own.then(|| {
-            let [a, b] = ends.map(|end| signed(end * scale, digits));
-            NoiseText::Interval(format!("[{a}, {b}]"), unit)
-        })
-    }
-
-    /// Whether no change is among those that several runs allow.
-    fn is_apart(&self) -> bool {
-        self.interval.is_some_and(|[least, most]| least > 0.0 || most < 0.0)
-    }
-
-    /// Whether several runs show a change, which is smaller than the least one that counts.
-    pub fn is_too_small(&self) -> bool {
-        let size = self.change.map(f64::abs).zip(self.noise.threshold);
-        let is_below = size.is_some_and(|(size, least)| size <= least);
-        self.verdict == Verdict::None && self.is_apart() && is_below
+        // What reads 0.0 does so throughout.
+        let scale = if self.word() == "equal" { 0.0 } else { scale };
+        Some(NoiseText::Interval(ends_text(ends.map(|end| end * scale), digits), unit))
     }
 
     /// Digits behind the point of its values and of their difference. All have the same, as many as the smallest value
@@ -555,10 +541,9 @@ impl MetricChange {
                 (None, Some(_)) => "no value before",
                 (None, None) => "no value",
             },
-            (Verdict::None, _) if self.change == Some(0.0) => "equal",
-            (Verdict::None, _) if !self.noise.is_judged() => "not judged",
-            (Verdict::None, _) if self.is_too_small() => "too small",
-            (Verdict::None, _) => "within noise",
+            (Verdict::None, _) => {
+                self.noise.word(self.change.unwrap_or(0.0), self.before.unwrap_or(0.0))
+            }
             (_, Better::Lower | Better::Higher) if self.is_tested() => {
                 if self.is_worse() {
                     "worse"
@@ -608,117 +593,6 @@ const MOST_DIGITS: usize = 3;
 
 /// It is measured in whole milliseconds.
 const DURATION: &str = "duration_ms";
-
-/// What decided on a change, in percent of the value before, or in percentage points of a share.
-#[derive(Clone, Debug, PartialEq)]
-pub enum NoiseText {
-    /// Of one run per side, the noise: `± 7.0 %`.
-    Within(String),
-    /// Of several, the changes that they allow, and their unit: `[-45.1, -18.0]`, ` %`.
-    Interval(String, &'static str),
-    /// The number may be twice or half the other one.
-    ExceedsValue,
-}
-
-impl std::fmt::Display for NoiseText {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            NoiseText::Within(least) => write!(f, "± {least}"),
-            NoiseText::Interval(ends, _) => f.write_str(ends),
-            NoiseText::ExceedsValue => f.write_str("± over 2x"),
-        }
-    }
-}
-
-/// How the noise of a number is known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum NoiseMethod {
-    /// A side has no number.
-    #[default]
-    NotCompared,
-    /// One run per side, and a number of many steps or calls: 5 % of the larger value, which is more than their noise.
-    FivePercent,
-    /// A side is a single run, which has one value of it: its noise only several runs show, and it is not judged.
-    OneRunEach,
-    /// One run per side: the noise of its steps or calls, which is larger than 5 %.
-    Instances,
-    /// A count that repeats exactly: any difference is one.
-    Exact,
-    /// Several runs: exact rank test (Mann-Whitney), two-sided, p of at most 0.05, and the difference
-    /// is larger than 1 %.
-    RankTest,
-    /// Few runs, so that no rank test can reach 0.05, or too many for an exact one: the values of the
-    /// sides lie apart by more than either side spreads, and the difference is larger than 1 %.
-    Separation,
-    /// One run against several: as for few runs, and the difference is larger than the noise within the single run and
-    /// than 5 %.
-    OneAgainstSeveral,
-}
-
-impl NoiseMethod {
-    /// One run per side.
-    pub fn is_of_two_runs(self) -> bool {
-        use NoiseMethod::{Exact, FivePercent, Instances, OneRunEach};
-        matches!(self, Exact | FivePercent | Instances | OneRunEach)
-    }
-}
-
-/// What a difference was compared with.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Noise {
-    /// How it is known.
-    pub method: NoiseMethod,
-    /// Smaller differences are none; in the unit of the number. Null: a side has no number.
-    pub threshold: Option<f64>,
-    /// Probability of such ranks if nothing changed; null: no rank test.
-    pub p_value: Option<f64>,
-    /// There is no difference beyond noise, but the noise allows the number to be twice or half the one before: the runs do not tell.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub exceeds_value: bool,
-    /// If a side is a single run: the noise within it, and within the runs that it is compared with, in the unit of the
-    /// number; null: not known, or several runs per side.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub single: Option<f64>,
-}
-
-impl Noise {
-    /// The noise of a number that was converted to another unit by this factor.
-    pub(crate) fn times(self, scale: f64) -> Self {
-        let scaled = |value: Option<f64>| value.map(|value| value * scale);
-        Self { threshold: scaled(self.threshold), single: scaled(self.single), ..self }
-    }
-
-    /// What a part of the number has to change by at least; null: not known.
-    pub(crate) fn least(self) -> Option<f64> {
-        self.threshold.map(|threshold| threshold.max(self.single.unwrap_or(0.0)))
-    }
-
-    /// Whether the runs tell if a change is more than noise.
-    pub fn is_judged(self) -> bool {
-        self.method != NoiseMethod::OneRunEach && !self.exceeds_value
-    }
-
-    /// Why they do not tell; nothing where they do.
-    pub fn why_not_judged(self) -> Option<&'static str> {
-        let is_range = matches!(self.method, NoiseMethod::RankTest | NoiseMethod::Separation);
-        match (self.method, self.exceeds_value) {
-            (NoiseMethod::OneRunEach, _) => Some("one value per run"),
-            (_, true) if is_range => Some("interval reaches 2x"),
-            (_, true) => Some("± over 2x"),
-            (_, false) => None,
-        }
-    }
-}
-
-/// Reasons, each once: `one value per run, or ± over 2x`; nothing of none.
-pub(crate) fn either(reasons: impl Iterator<Item = &'static str>) -> Option<String> {
-    let reasons: std::collections::BTreeSet<&str> = reasons.collect();
-    let reasons: Vec<&str> = reasons.into_iter().rev().collect();
-    (!reasons.is_empty()).then(|| reasons.join(", or "))
-}
 
 /// A kind of GPU work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -797,9 +671,24 @@ pub struct WorkChange {
     pub verdict: Verdict,
     /// What it was compared with, ns.
     pub noise: Noise,
+    /// Changes that several runs allow, ns; null: a side has one run or none, or the means that are shown say the opposite.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<[f64; 2]>,
 }
 
 impl WorkChange {
+    /// What became of it, in a word that does not judge.
+    pub fn word(&self) -> &'static str {
+        let before_ns = self.before.as_ref().map_or(0.0, |side| side.ns);
+        match (self.presence(), self.verdict) {
+            (Presence::New, _) => "new",
+            (Presence::Vanished, _) => GONE,
+            (_, Verdict::Increased) => "longer",
+            (_, Verdict::Decreased) => "shorter",
+            _ => self.noise.word(self.change_ns, before_ns),
+        }
+    }
+
     /// Which side has it.
     pub fn presence(&self) -> Presence {
         match (&self.before, &self.after) {
@@ -958,7 +847,7 @@ pub fn signed(value: f64, digits: usize) -> String {
 }
 
 /// Whether all digits of a number are zeros.
-fn is_nothing(number: &str) -> bool {
+pub(crate) fn is_nothing(number: &str) -> bool {
     number.chars().all(|c| matches!(c, '0' | '.' | '+' | '-'))
 }
 
@@ -1020,7 +909,7 @@ mod tests {
 
     #[test]
     fn a_sure_change_below_the_minimum_has_its_interval_and_a_word_of_its_own() {
-        let of = |interval, exceeds_value| MetricChange {
+        let of = |interval: [f64; 2], exceeds_value| MetricChange {
             metric: "step_ms".to_owned(),
             unit: MetricUnit::Ms,
             better: Better::Lower,
@@ -1034,8 +923,9 @@ mod tests {
                 method: NoiseMethod::RankTest,
                 threshold: Some(0.1),
                 p_value: Some(0.029),
+                too_small: interval[1] < 0.0,
                 exceeds_value,
-                single: None,
+                ..Noise::default()
             },
             interval: Some(interval),
             before_runs: vec![10.0; 4],

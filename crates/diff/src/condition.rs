@@ -5,9 +5,9 @@ use std::str::FromStr;
 use stage2_contract::text::{instead, shorten, visible};
 
 use crate::comparison::{
-    Better, Comparison, ConditionResult, MetricChange, MetricUnit, NoiseMethod, NoiseText, Outcome,
-    Presence, StageChange, Verdict,
+    Better, Comparison, ConditionResult, MetricChange, MetricUnit, Outcome, Presence, StageChange,
 };
+use crate::judged::{NoiseMethod, NoiseText, Verdict};
 use crate::lines::{change_text, value_text};
 use crate::metric::{Kind, RUN_METRICS, class_of_metric, stage_kinds};
 
@@ -141,7 +141,7 @@ impl Condition {
             Some(first) => format!(
                 "these are several conditions; {option} may be repeated ({fails}): {option} '{first}' {option} ..."
             ),
-            None => format!("no side has a stage `{stage}`{}", instead(stage, &names)),
+            None => format!("neither side has a stage `{stage}`{}", instead(stage, &names)),
         })
     }
 
@@ -274,7 +274,7 @@ fn parse_limit(
             return Err(ConditionError::NoSign(meant));
         }
         return Err(bad(match direction {
-            Direction::Growth => "after > a limit begins with + (growth)",
+            Direction::Growth => "after > a limit begins with + (increase)",
             Direction::Fall => "after < a limit begins with - (decrease)",
         }));
     }
@@ -457,7 +457,7 @@ fn undecided(metric: &MetricChange) -> Option<String> {
         (NoiseMethod::OneRunEach, _) => {
             "a single run does not show the noise of this number".to_owned()
         }
-        (_, Some(NoiseText::Interval(ends, unit))) if metric.is_too_small() => {
+        (_, Some(NoiseText::Interval(ends, unit))) if metric.word() == "too small" => {
             format!(
                 "too small to count (its interval is {ends}{unit}, and the change is below the minimum)"
             )
@@ -494,7 +494,7 @@ fn few_runs(metric: &MetricChange) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::comparison::Noise;
+    use crate::judged::Noise;
 
     fn parsed(text: &str) -> Condition {
         text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))

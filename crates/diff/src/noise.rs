@@ -1,6 +1,6 @@
 //! The values of both sides -> whether they differ beyond noise, and what they were compared with.
 
-use crate::comparison::{Noise, NoiseMethod, Verdict};
+use crate::judged::{Noise, NoiseMethod, READS_ZERO, Verdict, is_apart};
 
 /// Share of the larger value that a difference between two single runs has to exceed.
 const LEAST_SHARE: f64 = 0.05;
@@ -83,13 +83,19 @@ pub(crate) fn judge(
         _ => combined(x, y),
     });
     let single = within_runs.filter(|_| before.len().min(after.len()) == 1);
+    let allowed = |method| match expected {
+        Expected::Share => points(before, after, method, single),
+        _ => interval(before, after, method, single),
+    };
+    let beyond = |threshold: f64| (b - a).abs() > threshold;
     let of = |method, threshold: Option<f64>, p_value, differs: bool| {
+        let allowed = allowed(method);
         let verdict = match (b > a, b < a) {
             (true, _) if differs => Verdict::Increased,
             (_, true) if differs => Verdict::Decreased,
             _ => Verdict::None,
         };
-        let is_wide = || match interval(before, after, method, single) {
+        let is_wide = || match allowed {
             Some([least, most]) => most >= a.abs() || least <= a.abs() * (1.0 / WIDE - 1.0),
             // Of two values: that of their ratio, which is as wide for their reciprocals.
             None if a > 0.0 && b > 0.0 => {
@@ -99,9 +105,22 @@ pub(crate) fn judge(
         };
         let exceeds_value = verdict == Verdict::None && a != b && is_wide();
         let single = single.filter(|_| method == NoiseMethod::OneAgainstSeveral);
-        (verdict, Noise { method, threshold, p_value, exceeds_value, single })
+        let is_below = threshold.is_some_and(|threshold| !beyond(threshold));
+        let too_small = verdict == Verdict::None && is_apart(allowed) && is_below;
+        let is_little = |end: &f64| end.abs() < READS_ZERO * a.abs();
+        let equal = a == b || allowed.is_some_and(|ends| ends.iter().all(is_little));
+        let noise = Noise {
+            method,
+            threshold,
+            p_value,
+            too_small,
+            equal,
+            exceeds_value,
+            single,
+            unlike: false,
+        };
+        (verdict, noise)
     };
-    let beyond = |threshold: f64| (b - a).abs() > threshold;
     match (before.len(), after.len(), expected) {
         (1, 1, Expected::Count) => of(NoiseMethod::Exact, Some(0.0), None, beyond(0.0)),
         (1, 1, Expected::Samples | Expected::Steps) if let Some(within) = single => {
@@ -113,26 +132,26 @@ pub(crate) fn judge(
         }
         (1, _, Expected::Count) | (_, 1, Expected::Count) => {
             let method = NoiseMethod::OneAgainstSeveral;
-            let differs = lie_apart(before, after, method, None) && beyond(0.0);
-            of(method, Some(0.0), None, differs)
+            of(method, Some(0.0), None, is_apart(allowed(method)) && beyond(0.0))
         }
         (1, several, _) | (several, 1, _) => match single.filter(|_| several > 1) {
             Some(_) => {
                 let method = NoiseMethod::OneAgainstSeveral;
-                let differs = lie_apart(before, after, method, single) && beyond(share);
-                of(method, Some(share), None, differs)
+                of(method, Some(share), None, is_apart(allowed(method)) && beyond(share))
             }
             // However little the others spread: it may be off by anything.
             None => of(NoiseMethod::OneRunEach, None, None, false),
         },
         (x, y, _) => match p_value(before, after).filter(|_| smallest_p(x, y) <= ALPHA) {
             Some(p) => {
-                let differs = p <= ALPHA && beyond(of_several);
-                of(NoiseMethod::RankTest, Some(of_several), Some(p), differs)
+                // With ties, the test and the interval may disagree: then nothing is certain.
+                let method = NoiseMethod::RankTest;
+                let differs = p <= ALPHA && is_apart(allowed(method)) && beyond(of_several);
+                of(method, Some(of_several), Some(p), differs)
             }
             None => {
                 let method = NoiseMethod::Separation;
-                let differs = lie_apart(before, after, method, None) && beyond(of_several);
+                let differs = is_apart(allowed(method)) && beyond(of_several);
                 of(method, Some(of_several), None, differs)
             }
         },
@@ -161,6 +180,19 @@ pub(crate) fn interval(
     let single = single.map(|noise| noise / logarithmic_mean(old, new));
     let ends = interval_of(&logarithms(before), &logarithms(after), method, single)?;
     Some(ends.map(|end| old * end.exp_m1()))
+}
+
+/// The changes of a share, in percentage points: differences, because ratios of shares lead beyond 100 %.
+pub(crate) fn points(
+    before: &[f64],
+    after: &[f64],
+    method: NoiseMethod,
+    single: Option<f64>,
+) -> Option<[f64; 2]> {
+    let old = median(before)?;
+    let [least, most] = interval_of(before, after, method, single)?;
+    let is_share = before.iter().chain(after).all(|share| (0.0..=100.0).contains(share));
+    Some(if is_share { [least.max(-old), most.min(100.0 - old)] } else { [least, most] })
 }
 
 fn interval_of(
@@ -225,12 +257,6 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
         0 => Some((sorted.get(sorted.len() / 2 - 1)? + upper) / 2.0),
         _ => Some(upper),
     }
-}
-
-/// Whether the sides leave a gap that is wider than the values of either spread, and than the noise of a single run.
-fn lie_apart(before: &[f64], after: &[f64], method: NoiseMethod, single: Option<f64>) -> bool {
-    let allowed = interval(before, after, method, single);
-    allowed.is_some_and(|[least, most]| least > 0.0 || most < 0.0)
 }
 
 /// Differences of two values with these errors are larger than this once in twenty times by chance.
@@ -581,6 +607,29 @@ mod tests {
         assert_eq!(shown(uneven), Some([-5.625, 112.5]), "a time falls by less than 100 %");
         let with_zero = interval(&[2.0, 0.0], &[3.0], NoiseMethod::OneAgainstSeveral, None);
         assert_eq!(with_zero, Some([-1.0, 5.0]), "no ratio to 0");
+    }
+
+    #[test]
+    fn shares_are_subtracted_and_stay_within_what_is_possible() {
+        let (a, b) = ([18.2, 38.0, 39.4, 52.3], [72.9, 75.0, 78.0, 83.3]);
+        let [least, most] = points(&a, &b, NoiseMethod::RankTest, None).expect("an interval");
+        assert!((least - 20.6).abs() < 1e-9, "72.9 against 52.3: {least}");
+        // 83.3 against 18.2 is more than 38.7 may rise by.
+        assert!((most - 61.3).abs() < 1e-9, "{most}");
+        let (_, noise) = judge(&[50.0; 4], &[50.1; 4], Expected::Share, None);
+        assert!(noise.too_small && noise.word(0.1, 50.0) == "too small", "{noise:?}");
+    }
+
+    #[test]
+    fn with_ties_an_interval_never_excludes_0_where_the_test_finds_nothing() {
+        for at in 0..3_000u32 {
+            let value = |n: u32| f64::from((at / 7 * 13 + at * n * 5 + n * n) % 4 + 1 + n / 5 % 3);
+            let [a, b] = [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]].map(|n| n.map(value));
+            let (verdict, noise) = judge(&a, &b, Expected::OneValue, None);
+            let allowed = interval(&a, &b, NoiseMethod::RankTest, None);
+            let is_none = verdict == Verdict::None && !noise.too_small && !noise.exceeds_value;
+            assert!(!is_none || !is_apart(allowed), "{a:?} {b:?} {noise:?}");
+        }
     }
 
     #[test]

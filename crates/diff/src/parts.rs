@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use stage2_contract::order::Order as _;
 
 use crate::comparison::{
-    MetricChange, Noise, NoiseMethod, Presence, StageChange, Verdict, WorkChange, WorkKind,
-    WorkSide, either, signed,
+    MetricChange, Presence, StageChange, WorkChange, WorkKind, WorkSide, signed_time,
 };
+use crate::judged::{GONE, NOT_JUDGED, Noise, NoiseMethod, UNLIKE, Verdict, either, ends_text};
 use crate::metric::class_metric;
 use crate::noise::{Expected, interval, judge};
 
@@ -18,9 +18,13 @@ impl StageChange {
         let whole = known("window_ms");
         let idle = known("idle_ms");
         let by_gaps = self.host.is_empty() || self.host_ahead;
+        // Of one run per side, what is less than the noise of a step that did not change.
+        let rate = self.metric("tokens_per_s").is_some_and(|rate| rate.verdict.is_change());
+        let step = self.time().filter(|step| step.verdict == Verdict::None && !rate);
+        let step = step.map_or(Noise::default(), |step| step.noise);
         let mut rows: Vec<PartChange<'_>> = match by_gaps {
             true => match idle.zip(known("launch_gaps_ms")) {
-                Some((idle, gaps)) => PartChange::gaps_and_others(idle, gaps).into(),
+                Some((idle, gaps)) => PartChange::gaps_and_others(idle, gaps, step).into(),
                 None => idle.into_iter().map(|idle| PartChange::idle(idle, None)).collect(),
             },
             false => {
@@ -39,19 +43,6 @@ impl StageChange {
             PartChange::work(self.metric(&class_metric(class)).filter(|_| !class.is_empty()), work)
         }));
         rows.retain(|part| part.change_ns != 0.0 && part.change_ns.is_finite());
-        // Of one run per side, what changed by less than the noise of a step that did not change is noise as well.
-        let rate = self.metric("tokens_per_s").is_some_and(|rate| rate.verdict.is_change());
-        let step = self.time().filter(|step| step.verdict == Verdict::None && !rate);
-        let step = step.and_then(|step| Some((step.noise, step.noise.threshold? * 1e6)));
-        if let Some((noise, least_ns)) = step.filter(|(noise, _)| noise.method.is_of_two_runs()) {
-            let is_open = |part: &&mut PartChange<'_>| {
-                part.work.is_empty() && part.noise.method == NoiseMethod::OneRunEach
-            };
-            let small = rows.iter_mut().filter(is_open);
-            small
-                .filter(|part| part.change_ns.abs() <= least_ns)
-                .for_each(|part| part.noise = noise.times(NS_PER_MS));
-        }
         if self.other_work.is_some() {
             rows.iter_mut().for_each(|part| part.verdict = Verdict::Unknown);
         }
@@ -61,7 +52,7 @@ impl StageChange {
             match part.is_beyond_noise() {
                 true if is_small => 2,
                 true => 0,
-                false if is_small || part.word() == "noise" || part.noise.exceeds_value => 3,
+                false if is_small || part.is_judged() || part.noise.exceeds_value => 3,
                 false => 1,
             }
         };
@@ -74,16 +65,46 @@ impl StageChange {
             0 if beyond == 0 => NOISE_PARTS.min(rows.len()),
             told => told,
         };
-        let sum = rows.iter().map(|part| part.change_ns).sum();
-        let change_ns = whole.and_then(|whole| whole.change).map_or(sum, |ms| ms * 1e6);
-        let rest = match (idle, whole) {
-            (None, _) => "everything else",
-            (_, Some(whole)) if !whole.before_runs.is_empty() => "overlaps; medians do not add up",
-            _ if self.has_other_busy() => "overlaps, and outliers",
+        let sum = |at: usize| rows.iter().map(|part| part.sides_ns[at]).sum::<f64>();
+        let sums_ns = [sum(0), sum(1)];
+        let sides_ns = whole.map_or(sums_ns, means_ns);
+        let rest = match idle {
+            None => "everything else",
+            // The busy time leaves them out.
+            _ if self.has_other_busy() => "overlaps of GPU work, and outliers",
             _ => "overlaps of GPU work",
         };
-        Parts { whole, change_ns, rows, told, beyond, rest }
+        // Both divide the same idle time, each in its own way.
+        let causes = rows.iter().filter(|part| part.work.is_empty() && !by_gaps);
+        let judged = causes.filter(|part| part.is_judged() || part.is_beyond_noise());
+        let most_ns = judged.map(|part| part.change_ns.abs()).fold(0.0, f64::max);
+        let gaps = known("launch_gaps_ms").filter(|gaps| {
+            let change_ns = gaps.change.unwrap_or(0.0).abs() * NS_PER_MS;
+            !by_gaps && gaps.verdict.is_change() && change_ns > most_ns
+        });
+        Parts {
+            whole,
+            sides_ns,
+            change_ns: sides_ns[1] - sides_ns[0],
+            rest_ns: std::array::from_fn(|at| sides_ns[at] - sums_ns[at]),
+            rest,
+            rows,
+            told,
+            beyond,
+            gaps,
+        }
     }
+}
+
+/// A time of a side, ns: the mean over its runs, because only means add up.
+fn means_ns(metric: &MetricChange) -> [f64; 2] {
+    let runs = [&metric.before_runs, &metric.after_runs].map(|runs| mean(runs));
+    let [a, b] = [metric.before, metric.after].map(|ms| ms.unwrap_or(0.0));
+    [runs[0].unwrap_or(a) * NS_PER_MS, runs[1].unwrap_or(b) * NS_PER_MS]
+}
+
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
 /// What the time of a stage changed by.
@@ -91,7 +112,9 @@ impl StageChange {
 pub struct Parts<'c> {
     /// What they are parts of; nothing: their own sum.
     pub whole: Option<&'c MetricChange>,
-    /// The change of that, ns per [`StageChange::per`].
+    /// That before and after, ns per [`StageChange::per`]: means over the runs of a side, as all parts.
+    pub sides_ns: [f64; 2],
+    /// The change of that.
     pub change_ns: f64,
     /// Large changes first, then what is not judged, then small changes, then noise; of each, the largest first.
     pub rows: Vec<PartChange<'c>>,
@@ -99,15 +122,30 @@ pub struct Parts<'c> {
     pub told: usize,
     /// How many rows behind these changed beyond noise, too, but by little.
     pub beyond: usize,
-    /// What the rows do not have: GPU work at the same time counts in each of its rows, and means are not medians.
+    /// What the rows do not have: negative where work at the same time counts in each of its rows.
     pub rest: &'static str,
+    /// How much that is before and after.
+    pub rest_ns: [f64; 2],
+    /// Launch gaps that changed by more than each cause of idle time that is judged.
+    pub gaps: Option<&'c MetricChange>,
 }
 
 impl Parts<'_> {
+    /// `launch gaps 9.510 → 0.359 ms (-9.15 ms, better)`.
+    pub fn gaps_text(&self) -> Option<String> {
+        let gaps = self.gaps?;
+        let [a, b] = [gaps.before?, gaps.after?].map(|ms| gaps.shown(ms));
+        let (change, word) = (signed_time(gaps.change? * NS_PER_MS), gaps.word());
+        Some(format!("{LAUNCH_GAPS} {a} → {b} ms ({change}, {word})"))
+    }
+
     /// Why some of them are not judged; nothing where all are.
     pub fn why_not_judged(&self) -> Option<String> {
         let has_several_runs =
             self.whole.is_some_and(|whole| whole.before_runs.len().min(whole.after_runs.len()) > 1);
+        if self.rows.iter().any(|part| part.noise.unlike) {
+            return Some(UNLIKE.to_owned());
+        }
         let open = self.rows.iter().filter(|part| !part.is_judged() && !part.is_beyond_noise());
         let why = open.filter_map(|part| match part.noise.method {
             NoiseMethod::OneRunEach if has_several_runs => Some("sum of judged rows"),
@@ -132,7 +170,7 @@ pub struct PartChange<'c> {
     pub verdict: Verdict,
     /// What it was compared with, ns.
     pub noise: Noise,
-    /// Changes that several runs allow, ns; nothing of GPU work whose sum has no number of its own.
+    /// Changes that several runs allow, ns; nothing where another number decided.
     pub interval: Option<[f64; 2]>,
 }
 
@@ -150,40 +188,55 @@ impl<'c> PartChange<'c> {
             let all: f64 = work.iter().map(|row| row.change_ns.abs()).sum();
             row.verdict.is_change() && row.change_ns.abs() > all / 2.0
         };
-        let interval = sum.filter(|_| work.len() > 1).and_then(interval_ns);
-        let (verdict, noise) = match (&work[..], sum) {
-            ([row], _) => (row.verdict, row.noise),
-            (_, Some(sum)) => (sum.verdict, sum.noise.times(NS_PER_MS)),
+        let (verdict, noise, interval) = match (&work[..], sum) {
+            ([row], _) => (row.verdict, row.noise, row.interval),
+            (_, Some(sum)) => {
+                (sum.verdict, sum.noise.times(NS_PER_MS), interval_ns(sum, sides_ns[0]))
+            }
             // The sum has no number of its own, but one row may be most of it.
             ([first, ..], None) if first.change_ns * change_ns > 0.0 && is_most(first) => {
-                (first.verdict, first.noise)
+                (first.verdict, first.noise.of_another(), None)
             }
-            _ => (Verdict::None, Noise { method: NoiseMethod::OneRunEach, ..Noise::default() }),
+            _ => {
+                let noise = Noise { method: NoiseMethod::OneRunEach, ..Noise::default() };
+                (Verdict::None, noise, None)
+            }
         };
-        let (change, cause) = (change_ns, None);
-        // Runs are judged by their medians, and rows are means.
-        let agrees = change > 0.0 || verdict != Verdict::Increased;
-        let agrees = agrees && (change < 0.0 || verdict != Verdict::Decreased);
-        Self {
-            work,
-            cause,
-            sides_ns,
-            change_ns,
-            verdict: if agrees { verdict } else { Verdict::None },
-            noise,
-            interval,
-        }
+        let part = Self { work, cause: None, sides_ns, change_ns, verdict, noise, interval };
+        part.agreeing()
     }
 
     fn idle(metric: &MetricChange, cause: Option<&'c str>) -> Self {
-        let (change_ns, verdict) = (metric.change.unwrap_or(0.0) * 1e6, metric.verdict);
-        let sides_ns = [metric.before, metric.after].map(|ms| ms.unwrap_or(0.0) * 1e6);
-        let (noise, interval) = (metric.noise.times(NS_PER_MS), interval_ns(metric));
-        Self { work: Vec::new(), cause, sides_ns, change_ns, verdict, noise, interval }
+        let sides_ns = means_ns(metric);
+        let part = Self {
+            work: Vec::new(),
+            cause,
+            sides_ns,
+            change_ns: sides_ns[1] - sides_ns[0],
+            verdict: metric.verdict,
+            noise: metric.noise.times(NS_PER_MS),
+            interval: interval_ns(metric, sides_ns[0]),
+        };
+        part.agreeing()
+    }
+
+    /// Runs are judged by their medians, and parts are means: where these say the opposite, nothing is certain.
+    fn agreeing(mut self) -> Self {
+        let opposed = match self.verdict {
+            Verdict::Increased => self.change_ns <= 0.0,
+            Verdict::Decreased => self.change_ns >= 0.0,
+            Verdict::None | Verdict::Unknown => false,
+        };
+        if opposed {
+            (self.verdict, self.noise) = (Verdict::None, self.noise.of_another());
+            self.interval = None;
+        }
+        self
     }
 
     /// Idle time between consecutive launches, and all other idle time, where no cause is known.
-    fn gaps_and_others(idle: &MetricChange, gaps: &MetricChange) -> [Self; 2] {
+    /// `step`: the noise of a step that did not change.
+    fn gaps_and_others(idle: &MetricChange, gaps: &MetricChange, step: Noise) -> [Self; 2] {
         let (all, gaps_part) = (Self::idle(idle, None), Self::idle(gaps, Some(LAUNCH_GAPS)));
         let difference = |[of, part]: [f64; 2]| of - part;
         let side = |of: &[f64], part: &[f64], only: [Option<f64>; 2]| -> Vec<f64> {
@@ -199,27 +252,25 @@ impl<'c> PartChange<'c> {
         let (verdict, noise) = judge(&before, &after, Expected::OneValue, None);
         let change_ns = all.change_ns - gaps_part.change_ns;
         let is_one_run = noise.method == NoiseMethod::OneRunEach;
-        let (verdict, noise) =
-            match is_one_run && idle.verdict.is_beyond(change_ns / 1e6, idle.noise.least()) {
-                true => (idle.verdict, idle.noise),
-                false => (verdict, noise),
-            };
-        // Medians do not subtract.
-        let is_opposed = matches!(
-            (verdict, change_ns > 0.0),
-            (Verdict::Increased, false) | (Verdict::Decreased, true)
-        );
+        let is_less = step.threshold.is_some_and(|least| change_ns.abs() <= least * NS_PER_MS);
+        let (verdict, noise) = match is_one_run {
+            true if idle.verdict.is_beyond(change_ns / NS_PER_MS, idle.noise.least()) => {
+                (idle.verdict, idle.noise)
+            }
+            true if is_less => (Verdict::None, step),
+            _ => (verdict, Noise { unlike: idle.noise.unlike, ..noise }),
+        };
         let others = Self {
             work: Vec::new(),
             cause: Some(OTHER_IDLE),
             sides_ns: std::array::from_fn(|at| all.sides_ns[at] - gaps_part.sides_ns[at]),
             change_ns,
-            verdict: if is_opposed { Verdict::None } else { verdict },
+            verdict: if noise.unlike { Verdict::None } else { verdict },
             noise: noise.times(NS_PER_MS),
             interval: interval(&before, &after, noise.method, noise.single)
                 .map(|ends| ends.map(|end| end * NS_PER_MS)),
         };
-        [gaps_part, others]
+        [gaps_part, others.agreeing()]
     }
 
     /// What decided on it, in percent of its time before; nothing where that is not known.
@@ -228,10 +279,11 @@ impl<'c> PartChange<'c> {
         let is_known = self.sides_ns[0] > 0.0;
         match (self.noise.method, self.interval, self.noise.threshold) {
             (NoiseMethod::OneRunEach, ..) => Some(self.noise.why_not_judged()?.to_owned()),
-            _ if self.noise.exceeds_value => Some(self.noise.why_not_judged()?.to_owned()),
+            _ if self.noise.exceeds_value && self.interval.is_none() => {
+                Some(self.noise.why_not_judged()?.to_owned())
+            }
             (_, Some(ends), _) if is_known => {
-                let [a, b] = ends.map(|end| signed(percent(end), 1));
-                Some(format!("[{a}, {b}] %"))
+                Some(format!("{} %", ends_text(ends.map(percent), 1)))
             }
             (NoiseMethod::FivePercent | NoiseMethod::Instances, _, Some(least)) if is_known => {
                 Some(format!("± {:.1} %", percent(least)))
@@ -248,17 +300,17 @@ impl<'c> PartChange<'c> {
         };
         match (presence, self.verdict) {
             (Presence::New, _) => "new",
-            (Presence::Vanished, _) => "vanished",
+            (Presence::Vanished, _) => GONE,
             (_, Verdict::Increased) => "longer",
             (_, Verdict::Decreased) => "shorter",
-            _ if !self.is_judged() => "not judged",
-            _ => "noise",
+            (_, Verdict::Unknown) => NOT_JUDGED,
+            (_, Verdict::None) => self.noise.word(self.change_ns, self.sides_ns[0]),
         }
     }
 
     /// Whether it changed, however little: what is on one side only did.
     pub fn is_beyond_noise(&self) -> bool {
-        self.verdict.is_change() || ["new", "vanished"].contains(&self.word())
+        self.verdict.is_change() || !self.noise.unlike && ["new", GONE].contains(&self.word())
     }
 
     /// Whether the runs tell if it is more than noise.
@@ -280,8 +332,12 @@ impl<'c> PartChange<'c> {
 
 const NS_PER_MS: f64 = 1e6;
 
-fn interval_ns(metric: &MetricChange) -> Option<[f64; 2]> {
-    metric.interval.map(|ends| ends.map(|end| end * NS_PER_MS))
+/// What several runs allow of a part that takes so long before. The number has medians, and the part means: the ratio is
+/// that of the number.
+fn interval_ns(metric: &MetricChange, before_ns: f64) -> Option<[f64; 2]> {
+    let median_ms = metric.before.filter(|ms| *ms > 0.0 && before_ns > 0.0);
+    let scale = median_ms.map_or(NS_PER_MS, |ms| before_ns / ms);
+    metric.interval.map(|ends| ends.map(|end| end * scale))
 }
 
 /// Idle time between consecutive launches.

@@ -7,12 +7,11 @@ use stage2_contract::order::Order as _;
 use stage2_contract::text::{comparable, visible};
 use stage2_model::{Report, Times};
 
-use crate::comparison::{
-    MatchedBy, Noise, NoiseMethod, Verdict, WorkChange, WorkKind, WorkSide, WorkTotal,
-};
+use crate::comparison::{MatchedBy, WorkChange, WorkKind, WorkSide, WorkTotal};
+use crate::judged::{Noise, NoiseMethod, Verdict};
 use crate::libraries::library_of;
 use crate::metric::RelativeError;
-use crate::noise::{Expected, Spread, judge, noisiest};
+use crate::noise::{Expected, Spread, interval, judge, median, noisiest};
 use crate::stage_view::Units;
 
 /// A stage's work in one run, with the units that it is divided by.
@@ -65,8 +64,8 @@ pub(crate) fn changes(
     let least_ns = LEAST_OF_STAGE * before_ns.unwrap_or(0.0).max(after_ns.unwrap_or(0.0));
     let both = |row: &&mut WorkChange| row.before.is_some() && row.after.is_some();
     for row in rows.iter_mut().filter(both).filter(|row| row.change_ns.abs() < least_ns) {
-        if row.verdict != Verdict::Unknown {
-            row.verdict = Verdict::None;
+        if row.verdict.is_change() {
+            (row.verdict, row.noise.too_small) = (Verdict::None, true);
         }
     }
     (rows, WorkTotal { before_ns, after_ns, change_ns })
@@ -123,13 +122,14 @@ fn row(
     matched_by: Option<MatchedBy>,
 ) -> WorkChange {
     let ns = |side: &Option<SideWork<'_>>| side.as_ref().map_or(0.0, |side| side.side.ns);
-    let change_ns = ns(&after) - ns(&before);
+    let old_ns = ns(&before);
+    let change_ns = ns(&after) - old_ns;
     let of_sign = match change_ns {
         change if change > 0.0 => Verdict::Increased,
         change if change < 0.0 => Verdict::Decreased,
         _ => Verdict::None,
     };
-    let (verdict, noise) = match (&before, &after) {
+    let (verdict, noise, interval) = match (&before, &after) {
         (Some(a), Some(b)) => {
             let sides = [a, b].map(|side| side.runs.iter().copied());
             let [x, y] = sides.clone().map(noisiest);
@@ -139,13 +139,21 @@ fn row(
             let (verdict, noise) = judge(&a, &b, expected, within);
             // Runs are judged by their medians, and a row shows means: where these say the opposite,
             // nothing is certain.
-            let agrees = !verdict.is_change() || verdict == of_sign;
-            (if agrees { verdict } else { Verdict::None }, noise)
+            match verdict.is_change() && verdict != of_sign {
+                true => (Verdict::None, noise.of_another(), None),
+                false => {
+                    let allowed = interval(&a, &b, noise.method, noise.single);
+                    // A row shows means: the ratios are those of the runs.
+                    let scale = median(&a).filter(|old| *old > 0.0 && old_ns > 0.0);
+                    let scale = scale.map_or(1.0, |old| old_ns / old);
+                    (verdict, noise, allowed.map(|ends| ends.map(|end| end * scale)))
+                }
+            }
         }
         _ => {
             let exact =
                 Noise { method: NoiseMethod::Exact, threshold: Some(0.0), ..Noise::default() };
-            (of_sign, exact)
+            (of_sign, exact, None)
         }
     };
     let work = after.as_ref().or(before.as_ref()).map(|side| side.work);
@@ -160,6 +168,7 @@ fn row(
         change_ns,
         verdict,
         noise,
+        interval,
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod commands;
 mod page;
+mod parts;
 mod screen;
 mod sides;
 
@@ -11,9 +12,9 @@ use stage2_contract::text::{
     code, code_in_text, listed, plain, shorten, shorten_kernel, shorten_words,
 };
 use stage2_diff::{
-    ComparedRun, Comparison, ConditionResult, Diff, Difference, LibraryChange, MatchedBy,
-    MetricChange, MetricUnit, NoiseMethod, NoiseText, Outcome, Per, Presence, StageChange, Verdict,
-    WITH_CARE, WorkChange, WorkSide, rounded_difference, signed, signed_time,
+    ComparedRun, Comparison, ConditionResult, Diff, Difference, GONE, LibraryChange, MatchedBy,
+    MetricChange, MetricUnit, NoiseMethod, NoiseText, Outcome, Per, Presence, StageChange,
+    WITH_CARE, WorkChange, WorkSide, ends_text, rounded_difference, signed, signed_time,
 };
 use stage2_model::finding::Id;
 use stage2_model::{Finding, Severity};
@@ -166,7 +167,10 @@ pub fn screens(diff: &Diff, width: usize, height: usize) -> String {
 fn all_sides(diff: &Diff) -> String {
     let heading = sides::first(diff).map(sides::heading);
     heading.map_or_else(String::new, |heading| {
-        format!("# {}\n\n{}", plain(&heading), sides::table(diff))
+        let verdict =
+            |of: &Comparison| format!("- {}: {}\n", plain(&title(of)), plain(&of.verdict));
+        let verdicts: String = diff.comparisons.iter().map(verdict).collect();
+        format!("# {}\n\n{verdicts}\n{}", plain(&heading), sides::table(diff))
     })
 }
 
@@ -210,7 +214,7 @@ pub fn unlike(diff: &Diff) -> Vec<Finding> {
         Id::DiffUnlike.found(
             what,
             why,
-            "compare runs of one program and workload on the same hardware",
+            "compare runs of the same program and workload on the same hardware",
         )
     };
     unlike.filter(|of| !of.conditions.is_empty()).map(finding).collect()
@@ -249,7 +253,7 @@ const STAGE_ROWS: usize = 20;
 const WORK_ROWS: usize = 12;
 const WORK_ROWS_MOST: usize = 48;
 const LEFT_OUT: f64 = 0.05;
-/// Differences besides the numbers.
+/// Other differences than those of the numbers.
 const DIFFERENCES: usize = 20;
 const KERNEL_CHARS: usize = 80;
 /// What is shown of a stage whether it changed or not.
@@ -273,7 +277,7 @@ const REPEATS: [&str; 3] = ["step_mean_ms", "host_ms", "window_ms"];
 const LEAST_OF_CLASS_PERCENT: f64 = 1.0;
 
 /// Where the rows are that a page counts.
-const REST: &str = "`diff --json` has the rows that are only counted here.";
+const REST: &str = "`diff --json` lists the rows that this page only counts.";
 
 /// All comparisons as one page.
 pub fn markdown(diff: &Diff) -> String {
@@ -336,8 +340,9 @@ fn not_judged_note(page: &str) -> String {
     }
 }
 
-const NOT_JUDGED: &str = "Not judged: a run has only one value of the number, or its noise is too large: the ±, or the \
-                          interval, covers twice or half the value before.";
+const NOT_JUDGED: &str = "Not judged: a number without a clear change, of which a run has only one value, or which is \
+                          too noisy: the ±, or the interval, reaches twice or half the value before. A clear change \
+                          counts, however wide its interval is.";
 
 /// A number of the stages in each run of both sides: what the median of a side is of.
 struct OfRuns<'c> {
@@ -365,21 +370,28 @@ fn of_runs(of: &Comparison) -> Vec<OfRuns<'_>> {
 }
 
 /// What the numbers before and after are where a side has several runs.
-const MEDIANS: &str = "Before and after are the medians of the runs of a side.";
+const MEDIANS: &str = "Before and after are medians over the runs of each side.";
 
 /// The numbers of each run, which the medians of the other tables are of.
 fn run_table(of: &Comparison) -> String {
     let numbers = of_runs(of);
-    if numbers.is_empty() {
-        return String::new();
+    match numbers.is_empty() {
+        true => String::new(),
+        false => {
+            format!("## Individual runs\n\n{}{}", run_values(of, &numbers), paragraph(MEDIANS))
+        }
     }
+}
+
+/// A row for each run.
+fn run_values(of: &Comparison, numbers: &[OfRuns<'_>]) -> String {
     let before = of.before.iter().enumerate().map(|(at, run)| (0, at, run));
     let after = of.after.iter().enumerate().map(|(at, run)| (1, at, run));
     let rows: Vec<(usize, usize, &ComparedRun)> = before.chain(after).collect();
     let mut table = Table::first(RUN_ROWS, &rows)
         .left("side", |(side, ..)| if *side == 0 { "before" } else { "after" }.to_owned())
         .left("run", |(.., run)| code(&shorten(in_folder(&run.label).1, LABEL_CHARS)));
-    for number in &numbers {
+    for number in numbers {
         table = table.right(&number.name, |(side, at, _)| {
             let (values, runs) = match side {
                 0 => (&number.metric.before_runs, &of.before),
@@ -390,11 +402,7 @@ fn run_table(of: &Comparison) -> String {
             Some(number.metric.shown(*value))
         });
     }
-    format!(
-        "## Individual runs\n\n{}{}",
-        table.markdown_with_rest_in("the JSON"),
-        paragraph(MEDIANS)
-    )
+    table.markdown_with_rest_in("the JSON")
 }
 
 /// Runs in a table.
@@ -420,7 +428,7 @@ fn other_tables(of: &Comparison) -> String {
     let mut out = String::new();
     if !of.differences.is_empty() {
         let differences = differences(&of.differences);
-        out.push_str(&format!("## What differs besides the numbers\n\n{differences}"));
+        out.push_str(&format!("## Other differences\n\n{differences}"));
     }
     if !of.libraries.is_empty() {
         out.push_str(&format!("## Libraries and their kernels\n\n{}", libraries(&of.libraries)));
@@ -478,7 +486,7 @@ fn libraries(rows: &[LibraryChange]) -> String {
         .left("version before", |row| version(&row.before))
         .left("version after", |row| version(&row.after))
         .right("kernels new", |row| number(row.new))
-        .right("vanished", |row| number(row.vanished))
+        .right(GONE, |row| number(row.vanished))
         .right("under another name", |row| number(row.renamed))
         .right("time changed", |row| number(row.changed))
         .markdown_with_rest_in("the JSON")
@@ -513,7 +521,7 @@ fn rate(stage: &StageChange) -> Option<&MetricChange> {
 /// The time of each stage, of a step where it is known, and its tokens per second.
 fn stages(of: &Comparison) -> String {
     if of.stages.is_empty() {
-        return paragraph("None: no side has a stage with GPU work.");
+        return paragraph("None: neither side has a stage with GPU work.");
     }
     /// What a number is, in its unit; nothing of a stage without any time.
     type Row<'r> = (&'r StageChange, Option<(&'r MetricChange, String)>);
@@ -535,7 +543,7 @@ fn stages(of: &Comparison) -> String {
     let verdict = |row: &Row<'_>| match row.0.presence {
         Presence::Both if own(row, 0).is_some() => Some("not comparable".to_owned()),
         Presence::New => Some("new".to_owned()),
-        Presence::Vanished => Some("vanished".to_owned()),
+        Presence::Vanished => Some(GONE.to_owned()),
         Presence::Both => of_metric(row, |metric| row.0.word(metric).to_owned()),
     };
     let table = Table::first(STAGE_ROWS, &rows)
@@ -578,13 +586,13 @@ fn details(stage: &StageChange) -> String {
     let overlaps = match busy.map(|(busy, ns)| (busy, signed_time(ns))) {
         Some((_, change)) if change == sum => String::new(),
         Some((busy, change)) if !busy.before_runs.is_empty() => {
-            format!("; GPU busy, {change}, is of medians, with overlaps counted once")
+            format!("; GPU busy ({change}) is a difference of medians and counts overlaps once")
         }
         Some((_, change)) if stage.has_other_busy() => {
-            format!("; GPU busy, {change}, is without outliers, with overlaps counted once")
+            format!("; GPU busy ({change}) leaves out outliers and counts overlaps once")
         }
         Some((_, change)) => {
-            format!("; GPU busy, {change}, has overlaps counted once")
+            format!("; GPU busy ({change}) counts overlaps once")
         }
         None => String::new(),
     };
@@ -605,7 +613,9 @@ fn details(stage: &StageChange) -> String {
         let is_large = !name.starts_with("class_")
             || metric.change.is_some_and(|change| change.abs() >= least_of_class);
         let repeats = REPEATS.contains(&name) && stage.metric("step_ms").is_some();
-        ALWAYS.contains(&name) || (metric.verdict.is_change() && is_large && !repeats)
+        let is_open = metric.noise.unlike && metric.change != Some(0.0);
+        let is_change = metric.verdict.is_change() || is_open;
+        ALWAYS.contains(&name) || (is_change && is_large && !repeats)
     };
     let [window, step] = ["window_ms", "step_mean_ms"].map(|name| stage.metric(name)?.after);
     if window.zip(step).is_some_and(|(window, step)| window > step * LONGER) {
@@ -633,7 +643,7 @@ const HOST_ROWS: usize = 12;
 /// What the host did while the GPU idled; nothing where a run was not sampled.
 fn host(stage: &StageChange) -> String {
     let per = stage.per_word();
-    let changed = || stage.host.iter().filter(|row| row.verdict.is_change());
+    let changed = || stage.host.iter().filter(|row| row.verdict.is_change() || row.noise.unlike);
     let rows: Vec<&MetricChange> = changed().take(HOST_ROWS).collect();
     let others = stage.host.len() - rows.len();
     let others = match others {
@@ -654,7 +664,7 @@ fn host(stage: &StageChange) -> String {
         .right("before", |row| cell(row.before, |value| row.shown(value)))
         .right("after", |row| cell(row.after, |value| row.shown(value)))
         .right("change", |row| difference_cell(row))
-        .left("difference", |row| weighed_word(stage, row))
+        .left("difference", |row| stage.word(row).to_owned())
         .left(NOISE, |row| noise_cell(row))
         .or_nothing()
         + &others
@@ -664,21 +674,6 @@ fn host(stage: &StageChange) -> String {
             .iter()
             .map(|why| format!("{}\n\n", sentence(&capitalised(why))))
             .collect::<String>()
-}
-
-/// Share of what the mean step changed by below which better or worse parts of it say little of the whole.
-const MINOR: f64 = 0.02;
-
-/// The word for a change, and whether it is little of what the step changed by.
-fn weighed_word(stage: &StageChange, row: &MetricChange) -> String {
-    let word = stage.word(row);
-    let is_part = row.unit == MetricUnit::Ms && !row.metric.starts_with("step_");
-    let whole_ms = stage.parts().change_ns.abs() / 1e6;
-    let is_minor = is_part && row.change.is_some_and(|ms| ms.abs() < MINOR * whole_ms);
-    match is_minor && ["better", "worse"].contains(&word) {
-        true => format!("{word} (minor)"),
-        false => word.to_owned(),
-    }
 }
 
 fn metric_name(row: &MetricChange, stage: Option<&StageChange>) -> String {
@@ -705,7 +700,7 @@ fn metrics(rows: &[&MetricChange], stage: Option<&StageChange>) -> String {
         .right("change", |row| difference_cell(row))
         .right("change %", |row| percent_cell(row))
         .left("difference", |row| {
-            stage.map_or_else(|| row.word().to_owned(), |stage| weighed_word(stage, row))
+            stage.map_or_else(|| row.word(), |stage| stage.word(row)).to_owned()
         })
         .left(NOISE, |row| noise_cell(row))
         .left(NAME, |row| in_condition(row, stage))
@@ -719,7 +714,9 @@ fn work(stage: &StageChange) -> String {
         let all = counted(stage.work.len() as u64, "row");
         return paragraph(&format!("All GPU work takes the same time ({all})."));
     }
-    let is_change = |row: &&WorkChange| row.verdict.is_change();
+    // Of sides that are hardly comparable, the largest are shown, too.
+    let is_change =
+        |row: &&WorkChange| row.verdict.is_change() || row.noise.unlike && row.change_ns != 0.0;
     let (mut shown, mut others): (Vec<&WorkChange>, Vec<&WorkChange>) =
         stage.work.iter().partition(is_change);
     others.extend(shown.split_off(worth_rows(&shown)));
@@ -787,21 +784,9 @@ fn what_became(stage: &StageChange, row: &WorkChange) -> String {
     };
     let word = match (row.presence(), &stage.other_work) {
         (Presence::Both, Some(_)) if row.change_ns != 0.0 => "not comparable",
-        _ => work_word(row),
+        _ => row.word(),
     };
     format!("{word}{matched}")
-}
-
-fn work_word(row: &WorkChange) -> &'static str {
-    match (row.presence(), row.verdict) {
-        (Presence::New, _) => "new",
-        (Presence::Vanished, _) => "vanished",
-        (_, Verdict::Increased) => "longer",
-        (_, Verdict::Decreased) => "shorter",
-        _ if row.change_ns == 0.0 => "equal",
-        _ if !row.noise.is_judged() => "not judged",
-        _ => "within noise",
-    }
 }
 
 fn value_cell(value: Option<f64>, unit: MetricUnit) -> String {
@@ -852,15 +837,16 @@ const ONE_VALUE: &str = "one value per run";
 
 /// What decided on the change.
 fn noise_cell(metric: &MetricChange) -> String {
-    let digits = |end: f64| signed(end, metric.unit.digits(end));
     match (metric.noise.method, metric.noise_text(), metric.interval) {
         (NoiseMethod::OneRunEach, ..) => ONE_VALUE.to_owned(),
         (NoiseMethod::NotCompared, ..) => metric.why_absent().unwrap_or(ABSENT).to_owned(),
         (NoiseMethod::Exact, ..) => "exact count".to_owned(),
         (_, Some(NoiseText::Interval(ends, unit)), _) => format!("{ends}{unit}"),
         (_, Some(text), _) => text.to_string(),
-        (_, None, Some([a, b])) if metric.verdict.is_change() => {
-            format!("[{}, {}]{}", digits(a), digits(b), metric.unit.difference_suffix())
+        (_, None, Some(ends)) if metric.verdict.is_change() => {
+            let digits = ends.map(|end| metric.unit.digits(end)).into_iter().max();
+            let ends = ends_text(ends, digits.unwrap_or_default());
+            format!("{ends}{}", metric.unit.difference_suffix())
         }
         _ => ABSENT.to_owned(),
     }

@@ -223,9 +223,9 @@ Examples:
   stage2-launch diff baseline:main tmp/stage2/latest
 
 Baselines are copies of reports (metrics.json) in tmp/stage2/baselines below the
-working directory. Runs that are deleted to make room leave them alone.
+working directory. Deleting old runs to free space does not touch them.
 
-Exit status: 0 when it was done; 2 for wrong usage, for instance a name that is
+Exit status: 0 on success; 2 for wrong usage, for instance a name that is
 not there; 70 when a report cannot be read or has no GPU work.";
 
 #[derive(Debug, Args)]

@@ -184,7 +184,8 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
     for (outcome, sentence) in &outcomes {
         match outcome {
             Outcome::Undecided => {
-                terminal.finding(&Id::DiffUndecided.found(sentence.as_str(), "", ""));
+                // A script that reads little has to tell it from one that passed.
+                terminal.warning(&Id::DiffUndecided.found(sentence.as_str(), "", ""));
             }
             outcome if outcome.fails() => terminal.error(sentence),
             _ => terminal.result(sentence),

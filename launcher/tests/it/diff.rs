@@ -133,7 +133,7 @@ fn any_comparison_fits_a_terminal_of_80_by_24() {
             assert!(shown.lines().all(|line| line.chars().count() <= 80), "{a} {b}:\n{shown}");
             assert_eq!(next_of(&shown), next_of(&screen(&sandbox, &[a, b, "--full"])), "{shown}");
             // Each kind of shading is explained.
-            for fill in ["█ ", "░ ", "□ not judged: "] {
+            for fill in ["█ ", "░ ", "□ "] {
                 let is_used = shown.contains(fill.split(' ').next().unwrap_or_default());
                 assert_eq!(shown.contains(fill), is_used, "{a} {b}:\n{shown}");
             }
@@ -142,12 +142,14 @@ fn any_comparison_fits_a_terminal_of_80_by_24() {
     // What does not fit is left out whole, never the word that it is noise.
     let shown = screen(&sandbox, &[&now[2], &now[3]]);
     let first = [
-        "\nHardly comparable: 1 against 2 GPUs.\nChanged (one run per side): ",
+        "\nHardly comparable: 1 against 2 GPUs.\nNot judged (one run per side): ",
         " tokens/s ",
         "\nnext        ",
     ];
     assert!(first.iter().all(|text| shown.contains(text)), "{shown}");
     assert!(!shown.contains(" %; more"), "{shown}");
+    let judges = ["shorter", "longer", "higher", "lower", "noise\n", "beyond"];
+    assert!(judges.iter().all(|word| !shown.contains(word)), "{shown}");
     // Another terminal has other lines.
     let words = ["diff", &now[0], &now[2]];
     let wide = sandbox.launch_strictly(&words).env("COLUMNS", "120").assert().success();
@@ -182,7 +184,7 @@ fn the_first_line_says_whether_anything_changed() {
     assert!(page.contains(&answer) && page.matches("within these two runs").count() == 1, "{page}");
     let words = ["diff", &earlier("llama_1b"), &earlier("moe_small"), "--html", "other.html"];
     sandbox.launch_strictly(&words).assert().success().stdout(contains(
-        "\nHardly comparable: different models.\nNo clear difference in the time",
+        "\nHardly comparable: different models.\nNot judged (one run per side): decode",
     ));
     assert!(!common::read(&sandbox.path("other.html")).contains("<div class=\"good\">"));
     // A warning about prefill does not colour the verdict on decode.
@@ -190,13 +192,15 @@ fn the_first_line_says_whether_anything_changed() {
     let [before, after] = [&before, &after].map(|runs| runs.each_ref().map(|run| &**run));
     let sides = [&before[..], &["--against"], &after[..]].concat();
     let better = screen(&sandbox, &[&sides[..], &["--html", "better.html"]].concat());
-    let said = "Better (4 against 4 runs, p = 0.029, the smallest possible): decode median step";
+    let said = "Better (4 vs 4 runs, p = 0.029, the minimum): decode median step";
     assert!(
         better.contains(said) && better.contains(" -28.2 % [-28.2, -28.2] better\n"),
         "{better}"
     );
     assert!(
-        better.contains("\ndecode: mean step 4.638 → 3.455 ms (-1.18 ms), by part\n"),
+        better.contains(
+            "\ndecode: mean time per step 4.638 → 3.455 ms (-1.18 ms; median -1.30 ms)\n"
+        ),
         "{better}"
     );
     assert!(better.contains("\nnext        the change helps: keep it\n"), "{better}");
@@ -218,6 +222,8 @@ fn the_first_line_says_whether_anything_changed() {
     // Each run has a dot on the page, and a row in the table.
     let dot = "r=\"4.5\"><title>vllm_sorting-1.json: 4.623</title></circle>";
     assert!(page.contains("<h2>Individual runs</h2>") && page.matches(dot).count() == 1, "{page}");
+    let values = page.split("<summary>Values of each run</summary>").nth(1).expect("a table");
+    assert!(values.contains("vllm_sorting-1.json</span></code></td><td class=\"n\">4.623</td>"));
     // Nothing is said of steps that do other work.
     let whole = screen(&sandbox, &[&sides[..], &["--full"]].concat());
     let of =
@@ -231,7 +237,9 @@ fn the_first_line_says_whether_anything_changed() {
     assert!(prefill.contains("| not comparable |"), "{prefill}");
     assert!(judged.iter().all(|word| !prefill.contains(word)), "{prefill}");
     assert!(
-        page.contains("<summary>decode: mean step 4.638 → 3.455 ms (-1.18 ms)</summary>"),
+        page.contains(
+            "<summary>decode: mean time per step 4.638 → 3.455 ms (-1.18 ms; median -1.30 ms)</summary>"
+        ),
         "{page}"
     );
 }
@@ -264,6 +272,16 @@ fn a_quiet_comparison_keeps_what_would_mislead_without_it() {
     assert!(said.starts_with("Hardly comparable: different models. "), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
     assert.stderr(contains("did you mean --fail-if 'decode.tokens_per_s<-900%'"));
+    // What was not decided did not pass.
+    let [a, b] = ["vllm_server", "vllm_sorting"].map(sample);
+    let words = ["diff", "-q", &a, &b, "--fail-if", "mixed.step_ms>+5%"];
+    let assert = sandbox.launch_strictly(&words).assert().success();
+    let said = lossy(&assert.get_output().stderr);
+    let undecided = "--fail-if 'mixed.step_ms>+5%' was not decided for ";
+    assert!(said.contains(undecided) && said.lines().count() == 1, "{said}");
+    let decided = ["diff", "-q", &a, &a, "--fail-if", "mixed.step_ms>+5%"];
+    let assert = sandbox.launch_strictly(&decided).assert().success();
+    assert!(!lossy(&assert.get_output().stderr).contains("not decided"));
 }
 
 #[test]
@@ -315,7 +333,7 @@ fn a_baseline_outlives_its_runs_and_is_compared_by_its_name() {
     run(&["baseline", "save", "main", &moe]).code(2).stderr(contains("--replace"));
     let [one, two, three, _] = four_runs(&sandbox, "vllm_server");
     run(&["baseline", "save", "main", &one, &two, "--replace"]).success();
-    let both = contains("baseline:main/1, baseline:main/2 → ").and(contains("(2 against 1 run, "));
+    let both = contains("baseline:main/1, baseline:main/2 → ").and(contains("(2 vs 1 run, "));
     run(&["diff", "baseline:main", &three]).success().stdout(both);
     let behind = contains("→ baseline:main/1, baseline:main/2");
     run(&["diff", &three, "--against", "baseline:main"]).success().stdout(behind);
@@ -382,7 +400,7 @@ fn different_models_are_warned_of_and_every_format_is_written() {
     let said = contains("beyond the limit").and(contains("the sides compute").not());
     let said = said.and(contains("the conditions compared unlike runs: different models"));
     let screen = contains("Hardly comparable: ").and(contains(" ms per token"));
-    let screen = screen.and(contains(", by part\n"));
+    let screen = screen.and(contains("decode: mean time per token "));
     sandbox.launch_strictly(&words).assert().code(1).stderr(said).stdout(screen);
     let page = common::read(&sandbox.path("x.html"));
     assert!(page.contains("<td>warning</td><td>model</td>"), "{page}");
@@ -435,7 +453,8 @@ fn what_cannot_be_compared_says_why_and_what_to_do() {
     refused(&["absent", "absent", "--fail-if", "decode.step_ms"], 2, "neither > nor <");
     refused(&[&good, &good, "--strict"], 2, "--fail-if");
     // So are their stages, once the runs are known.
-    let near = "--fail-if 'decod.kernels>+5%': no side has a stage `decod`; did you mean `decode`?";
+    let near =
+        "--fail-if 'decod.kernels>+5%': neither side has a stage `decod`; did you mean `decode`?";
     refused(&[&good, &good, "--fail-if", "decod.kernels>+5%"], 2, near);
     let several =
         "--fail-if may be repeated (it fails if one of them does): --fail-if 'decode.step_ms>+5%'";

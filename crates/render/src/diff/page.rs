@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 
 use stage2_diff::{
     ComparedRun, Comparison, ConditionResult, Diff, MetricUnit, Outcome, Outlook, PartChange,
-    Presence, StageChange, WorkChange, rounded_difference, signed,
+    Parts, Presence, StageChange, WorkChange, rounded_difference, signed,
 };
 use stage2_model::{AnswerLine, Severity};
 
 use super::{
     COMMAND, MEDIANS, OTHERWISE, OfRuns, REST, SideFacts, condition_table, details, in_folder,
-    not_judged_note, of_runs, other_tables, page_title, screen, shown_stages, sides, stage_table,
-    value_cell, work_word,
+    not_judged_note, of_runs, other_tables, page_title, parts as named, run_values, screen,
+    shown_stages, sides, stage_table, value_cell,
 };
 use crate::html::markdown::{attribute, html as from_markdown, text as escaped};
-use crate::table::{Table, text};
+use crate::table::{Table, capitalised, text};
 use stage2_contract::text::numbers::counted;
 
 const STYLE: &str = include_str!("diff.css");
@@ -53,10 +53,10 @@ pub fn html(diff: &Diff, links: &BTreeMap<String, String>) -> String {
             let entries: String = named.map(entry).collect();
             let all = sides::first(diff).map(|first| {
                 let table = marked(&sides::table(diff));
-                format!("<h1>{}</h1>\n{table}", breakable(&sides::heading(first)))
+                (format!("<h1>{}</h1>\n", breakable(&sides::heading(first))), table)
             });
-            let all = all.unwrap_or_default();
-            format!("{all}<nav>\n<h2>Pair by pair</h2>\n<ol>\n{entries}</ol>\n</nav>\n")
+            let (heading, table) = all.unwrap_or_default();
+            format!("{heading}<nav>\n<h2>Pair by pair</h2>\n<ol>\n{entries}</ol>\n</nav>\n{table}")
         }
     };
     format!(
@@ -100,7 +100,7 @@ fn comparison(of: &Comparison, at: usize, links: &BTreeMap<String, String>) -> S
         let picture = if has_picture { bars(stage, of) } else { String::new() };
         let numbers = marked(&details(stage));
         let said = format!("{}: {}", stage.stage, whole_of(stage));
-        let said = escaped(said.trim_end_matches(", by part").trim_end_matches(':'));
+        let said = escaped(said.trim_end_matches(':'));
         format!("<details>\n<summary>{said}</summary>\n{picture}{numbers}</details>\n")
     };
     let picture = first.map(|stage| {
@@ -218,7 +218,9 @@ fn single_runs(of: &Comparison) -> String {
         "<h2>Individual runs</h2>\n<div class=\"table\"><table class=\"strips\">\n<thead><tr><th>Number</th>\
          <th>Side</th><th class=\"n end\">Min</th><th class=\"n\">Median</th><th class=\"n end\">Max</th>\
          <th>Each run</th></tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n<p class=\"legend\">{MEDIANS} Each dot is a run, and the line is the median. Both \
-         sides of a number share one scale, which does not begin at 0.</p>\n"
+         sides of a number share one scale, which does not begin at 0.</p>\n\
+         <details>\n<summary>Values of each run</summary>\n{}</details>\n",
+        marked(&run_values(of, &numbers))
     )
 }
 
@@ -270,7 +272,7 @@ fn strips(of: &Comparison, number: &OfRuns<'_>) -> Option<String> {
 }
 
 fn whole_of(stage: &StageChange) -> String {
-    screen::whole(stage, &stage.parts())
+    named::whole(stage, &stage.parts())
 }
 
 /// What became of all conditions, with its colour; nothing without any.
@@ -315,14 +317,6 @@ fn has_all(of: &Comparison) -> bool {
     of.of_model().into_iter().all(|stage| stage.presence == Presence::Both)
 }
 
-/// The word behind a number with a bar; none where the sign shows it.
-fn bar_word(word: &'static str) -> &'static str {
-    match word {
-        "noise" => "within noise",
-        word => screen::sign_less(word),
-    }
-}
-
 /// A colour of the bars, and what it means.
 const NOISE: (&str, &str) = ("noise", "within noise, or the rest");
 
@@ -330,15 +324,14 @@ const NOISE: (&str, &str) = ("noise", "within noise, or the rest");
 /// kernels of a class below it, and the rest, so that all bars add up. Grey: noise, or of a kernel that
 /// took over from others; hollow: not judged, or of unlike sides.
 fn bars(stage: &StageChange, of: &Comparison) -> String {
-    let is_alike = of.unlike.is_empty();
     let parts = stage.parts();
-    let screen::Shown { rows, sums, longest, is_noise } =
-        screen::shown_parts(&parts, BARS, SUM_CHARS);
+    let named::Shown { rows, sums, longest, is_noise } =
+        named::shown_parts(&parts, BARS, SUM_CHARS);
     if !longest.is_finite() || longest <= 0.0 {
         return String::new();
     }
     // A bar of noise would look like a result.
-    let has_bars = !is_noise || !is_alike;
+    let has_bars = !is_noise;
     let row = |class: &str,
                name: &str,
                [a, b]: [Option<f64>; 2],
@@ -391,7 +384,7 @@ fn bars(stage: &StageChange, of: &Comparison) -> String {
         let width = (ns.abs() * scale).max(LEAST_BAR);
         let x = if ns > 0.0 { axis } else { axis - width };
         let fill = match (is_change, ns > 0.0) {
-            _ if !is_alike || !is_change && !is_judged => "open",
+            _ if !is_change && !is_judged => "open",
             (false, _) => "noise",
             (true, true) => "more",
             (true, false) => "less",
@@ -403,54 +396,55 @@ fn bars(stage: &StageChange, of: &Comparison) -> String {
             axis - 0.1
         )
     };
-    let named = |short: &str, full: &str| {
+    let titled = |short: &str, full: &str| {
         format!("<span title=\"{}\">{}</span>", attribute(full), breakable(short))
     };
     let kernels = |part: &PartChange<'_>| -> String {
         let kernel = |work: &WorkChange| {
-            let name = named(
-                &screen::work_name(work, BAR_NAME_CHARS),
-                &screen::work_name(work, usize::MAX),
+            let name = titled(
+                &named::work_name(work, BAR_NAME_CHARS),
+                &named::work_name(work, usize::MAX),
             );
             let sides = [&work.before, &work.after].map(|side| side.as_ref().map_or(0.0, |s| s.ns));
             // The change of one that took over from others says little of its class: grey, whatever its verdict.
             let is_change = work.verdict.is_change() && !part.is_swap(work);
             let bar = bar(work.change_ns, is_change, work.noise.is_judged());
-            let word = bar_word(work_word(work));
+            let word = named::sign_less(work.word());
             row(" class=\"part\"", &name, sides.map(Some), &bar, work.change_ns, word)
         };
         shown_kernels(part, longest).into_iter().map(kernel).collect()
     };
     let part = |part: &&PartChange<'_>| {
-        let short = screen::part_name(stage, part, BAR_NAME_CHARS);
-        let name = named(&short, part.cause.unwrap_or(&short));
+        let short = named::part_name(stage, part, BAR_NAME_CHARS);
+        let name = titled(&short, part.cause.unwrap_or(&short));
         let bar = bar(part.change_ns, part.is_beyond_noise(), part.is_judged());
         let class = if has_bars { "" } else { " class=\"soft\"" };
-        let word = bar_word(part.word());
+        let word = named::sign_less(part.word());
         row(class, &name, part.sides_ns.map(Some), &bar, part.change_ns, word) + &kernels(part)
     };
-    let sum = |sum: &screen::Sum| {
+    let sum = |sum: &named::Sum| {
         let bar = bar(sum.ns, sum.is_change, sum.is_judged);
-        let side = |at: usize| sum.parts.iter().map(|part| part.sides_ns[at]).sum::<f64>();
-        let sides = [0, 1].map(|at| (!sum.parts.is_empty()).then(|| side(at)));
         let name = breakable(&sum.name);
-        let name = match is_alike && sum.is_mixed() {
+        let is_rest = sum.parts.is_empty();
+        let name = match sum.is_mixed() {
             true => format!("{name} <small>({})</small>", escaped(&sum.words())),
+            false if is_rest && sum.sides_ns.iter().any(|ns| *ns < 0.0) => {
+                format!("{name} <small>({COUNTED_TWICE})</small>")
+            }
             false => name,
         };
-        row(" class=\"soft\"", &name, sides, &bar, sum.ns, "")
+        row(" class=\"soft\"", &name, sum.sides_ns.map(Some), &bar, sum.ns, "")
     };
     let bars: String = rows.iter().map(part).chain(sums.iter().map(sum)).collect();
     let per = stage.per_word();
     // All bars add up to it.
-    let total = parts.whole.map(|whole| {
-        let sides = [whole.before, whole.after].map(|ms| Some(ms? * 1e6));
-        row(" class=\"sum\"", &format!("Mean {per}"), sides, "", parts.change_ns, "")
+    let total = parts.whole.map(|_| {
+        let (name, sides) = (format!("Mean time per {per}"), parts.sides_ns.map(Some));
+        row(" class=\"sum\"", &name, sides, "", parts.change_ns, "")
     });
     let bars = bars + &total.unwrap_or_default();
     let in_sums: Vec<&PartChange<'_>> = sums.iter().flat_map(|sum| &sum.parts).copied().collect();
-    let is_mixed = sums.iter().any(|sum| is_alike && sum.is_mixed());
-    let open = screen::why_open(&parts, is_alike, is_mixed);
+    let open = named::why_open(&parts, sums.iter().any(|sum| sum.is_mixed()));
     let beyond = screen::beyond(of);
     let [more, less] = ["longer", "shorter"].map(|word| format!("{word}, {beyond}"));
     let legend = [("more", more.as_str()), ("less", less.as_str()), NOISE, ("open", open.as_str())]
@@ -466,8 +460,9 @@ fn bars(stage: &StageChange, of: &Comparison) -> String {
         .collect();
     let has_word = legend.is_empty() && bars.contains("not judged");
     let legend = if has_word { escaped(&open) } else { legend };
+    let legend = legend + &gaps(&parts);
     format!(
-        "<div class=\"table\"><table class=\"bars\">\n<thead><tr><th>Part of the mean {per}</th><th class=\"n\">\
+        "<div class=\"table\"><table class=\"bars\">\n<thead><tr><th>Part of the mean time per {per}</th><th class=\"n\">\
          Before (ms)</th><th class=\"n\">After (ms)</th>{}<th class=\"n\">Change</th>\
          <th class=\"n\">Change (%)</th></tr></thead>\n\
          <tbody>\n{bars}</tbody></table></div>\n<p class=\"legend\">{legend}</p>\n{}",
@@ -476,15 +471,24 @@ fn bars(stage: &StageChange, of: &Comparison) -> String {
     )
 }
 
+/// Behind a rest that is less than nothing.
+const COUNTED_TWICE: &str = "negative: work at the same time counts in each of its parts";
+
+/// Launch gaps next to the causes of the same idle time, where they say more.
+fn gaps(parts: &Parts<'_>) -> String {
+    let said = parts.gaps_text().map(|gaps| format!("{gaps} {}", screen::SAME_IDLE));
+    said.map_or_else(String::new, |said| format!("<br>{}\n", escaped(&capitalised(&said))))
+}
+
 /// The parts that share a bar, each by itself.
 fn smaller(stage: &StageChange, parts: &[&PartChange<'_>]) -> String {
     if parts.is_empty() {
         return String::new();
     }
     let table = Table::new(parts)
-        .left(&format!("part of the mean {}", stage.per_word()), |part| {
+        .left(&format!("part of the mean time per {}", stage.per_word()), |part| {
             text(&part.cause.map_or_else(
-                || screen::part_name(stage, part, BAR_NAME_CHARS),
+                || named::part_name(stage, part, BAR_NAME_CHARS),
                 |cause| format!("idle: {cause}"),
             ))
         })
@@ -494,15 +498,15 @@ fn smaller(stage: &StageChange, parts: &[&PartChange<'_>]) -> String {
             let [a, b] = part.sides_ns.map(|ns| ns / 1e6);
             signed(rounded_difference(a, b, MetricUnit::Ms.digits(0.0)), MetricUnit::Ms.digits(0.0))
         })
-        .left("difference", |part| match part.word() {
-            "noise" => "within noise".to_owned(),
-            word => word.to_owned(),
-        })
+        .left("difference", |part| part.word().to_owned())
         .left(super::NOISE, |part| part.noise_text().unwrap_or_else(|| super::ABSENT.to_owned()))
         .markdown();
     let what = match parts.len() {
         1 => "1 smaller part".to_owned(),
         several => format!("{}, one by one", counted(several as u64, "smaller part")),
     };
-    format!("<details>\n<summary>{what}</summary>\n{}</details>\n", marked(&table))
+    format!(
+        "<details class=\"smaller\">\n<summary>{what}</summary>\n{}</details>\n",
+        marked(&table)
+    )
 }

@@ -1,15 +1,15 @@
 //! A comparison -> one screen of a terminal: the verdict, the times, the largest changes with bars, what to do next.
 
-use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::counted;
-use stage2_contract::text::{shorten, shorten_kernel, shorten_words, wrapped_at_most};
+use stage2_contract::text::{shorten, wrapped_at_most};
 use stage2_diff::{
-    Comparison, LAUNCH_GAPS, MetricChange, MetricUnit, NoiseMethod, OTHER_IDLE, PartChange, Parts,
-    Per, Presence, StageChange, Verdict, WorkChange, signed, signed_time,
+    Comparison, Difference, GONE, IN_TURN, LAUNCH_GAPS, MetricChange, MetricUnit, NoiseMethod,
+    OTHER_IDLE, PartChange, Per, Presence, StageChange, signed, signed_time,
 };
 
 use stage2_model::Severity;
 
+use super::parts::{Shown, part_name, shown_parts, sign_less, whole, why_open};
 use super::{
     COMMAND, ONE_VALUE, is_shown, page_title, rate, side_cells, stage_time, title, value_cell,
 };
@@ -84,7 +84,8 @@ pub(super) fn screen(of: &Comparison, width: usize, height: usize) -> Vec<String
     let width = width.clamp(WIDTHS.0, WIDTHS.1);
     // Each condition has a sentence below the screen.
     let room = height.max(HEIGHT).saturating_sub(PROMPTS + CONDITION * of.conditions.len());
-    let is_warned = of.differences.iter().any(|d| d.severity >= Severity::Warning);
+    let is_weighty = |d: &Difference| d.severity >= Severity::Warning || d.what == IN_TURN;
+    let is_warned = of.differences.iter().any(is_weighty);
     let others = if is_warned { &WARNED[..] } else { &NOT_WARNED[..] };
     let mut lines = vec![short_title(of, width - 1)];
     lines.extend(top(of, width, (CAUTION, VERDICT)));
@@ -165,7 +166,7 @@ fn stages(of: &Comparison, width: usize) -> Vec<String> {
             // The verdict names them.
             (Presence::New | Presence::Vanished, _) if is_shared => continue,
             (Presence::New, _) => "new",
-            (Presence::Vanished, _) => "vanished",
+            (Presence::Vanished, _) => GONE,
             (Presence::Both, None) => match stage.own_text() {
                 Some(times) => {
                     let word = "not comparable".to_owned();
@@ -287,10 +288,9 @@ fn bars(of: &Comparison, width: usize, most: usize) -> Vec<String> {
         width - NUMBER_CHARS - if width < NARROW { BAR_CHARS / 2 } else { BAR_CHARS } - 3;
     let Shown { rows, sums, longest, is_noise } = shown_parts(&parts, most, plain_chars);
     let head = format!("{}: {}", shorten(&stage.stage, STAGE_CHARS), whole(stage, &parts));
-    let is_alike = of.unlike.is_empty();
     // A bar of noise would look like a result.
     let bar_chars = match width < NARROW {
-        _ if is_noise && is_alike => 0,
+        _ if is_noise => 0,
         true => BAR_CHARS / 2 + 1,
         false => BAR_CHARS + 1,
     };
@@ -303,7 +303,7 @@ fn bars(of: &Comparison, width: usize, most: usize) -> Vec<String> {
     // Behind the name, where no bar says it.
     let word = |part: &PartChange<'_>| match sign_less(part.word()) {
         "" => String::new(),
-        "noise" | "not judged" if cells(part.change_ns) > 0 => String::new(),
+        "within noise" | "not judged" if cells(part.change_ns) > 0 => String::new(),
         word => format!(" ({word})"),
     };
     let bar = |ns: f64, fill: &str, name: &str| {
@@ -316,7 +316,6 @@ fn bars(of: &Comparison, width: usize, most: usize) -> Vec<String> {
     lines.extend(fitted(&head, width - 1, HEAD));
     lines.extend(rows.iter().map(|part| {
         let fill = match part.is_beyond_noise() {
-            _ if !is_alike => OPEN,
             true => CHANGE,
             false if part.is_judged() => NOISE_BAR,
             false => OPEN,
@@ -332,7 +331,7 @@ fn bars(of: &Comparison, width: usize, most: usize) -> Vec<String> {
         bar(part.change_ns, fill, &format!("{name}{}", word(part)))
     }));
     lines.extend(sums.iter().map(|sum| {
-        let fill = match (is_alike && sum.is_judged, sum.is_change) {
+        let fill = match (sum.is_judged, sum.is_change) {
             (false, _) => OPEN,
             (true, true) => CHANGE,
             (true, false) => NOISE_BAR,
@@ -344,14 +343,15 @@ fn bars(of: &Comparison, width: usize, most: usize) -> Vec<String> {
     let legend = legend.iter().filter(|(fill, _)| is_used(fill));
     let mut legend: Vec<String> =
         legend.map(|(fill, meaning)| format!("{fill} {meaning}")).collect();
-    let is_mixed = sums.iter().any(|sum| is_alike && sum.is_mixed());
-    let open = why_open(&parts, is_alike, is_mixed);
+    let is_mixed = is_used(OPEN) && sums.iter().any(|sum| sum.is_mixed());
+    let open = why_open(&parts, is_mixed);
     match (is_used(OPEN), is_used("not judged")) {
         (true, _) => legend.push(format!("{OPEN} {open}")),
         // The word stands behind a name.
         (false, true) => legend.push(open),
         (false, false) => {}
     }
+    legend.extend(parts.gaps_text().map(|gaps| format!("{gaps} {SAME_IDLE}")));
     let room = width - NUMBER_CHARS - 2;
     let mut line = String::new();
     for meaning in legend {
@@ -370,245 +370,17 @@ fn bars(of: &Comparison, width: usize, most: usize) -> Vec<String> {
     lines
 }
 
-/// That a part is not judged, and why.
-///
-/// `is_mixed`: a bar is of several parts, of which some are judged.
-pub(super) fn why_open(parts: &Parts<'_>, is_alike: bool, is_mixed: bool) -> String {
-    let what = if is_mixed { "not judged, or only in part" } else { "not judged" };
-    let why = match is_alike {
-        true => parts.why_not_judged(),
-        false => Some("the sides are hardly comparable".to_owned()),
-    };
-    why.map_or_else(|| what.to_owned(), |why| format!("{what}: {why}"))
-}
-
 /// What the bars are made of.
 const CHANGE: &str = "█";
 const NOISE_BAR: &str = "░";
 const OPEN: &str = "□";
 
+/// Behind launch gaps next to the causes of idle time.
+pub(super) const SAME_IDLE: &str = "divide the same idle time";
+
 /// What a change exceeds. One run per side does not show how much runs differ.
 pub(super) fn beyond(of: &Comparison) -> &'static str {
     if of.is_of_two_runs() { "beyond the noise within the runs" } else { "beyond noise" }
-}
-
-/// The word behind a number, whose sign already means longer or shorter.
-pub(super) fn sign_less(word: &'static str) -> &'static str {
-    if ["longer", "shorter"].contains(&word) { "" } else { word }
-}
-
-/// A smaller rest is that of rounding, ns.
-const LEAST_REST_NS: f64 = 50.0;
-/// Share of the longest bar below which the rest is none that the digits show.
-const LEAST_REST: f64 = 0.005;
-/// Share of the whole change below which a part has no bar of its own.
-const LEAST_PART: f64 = 0.01;
-/// Share of the largest change from which a sum of parts that are not judged, or noise, names the largest of them: it has
-/// a bar, also in a narrow terminal.
-const NAMED: f64 = 0.07;
-
-/// The parts that have bars, and what all others come to.
-pub(super) struct Shown<'p> {
-    pub(super) rows: Vec<&'p PartChange<'p>>,
-    /// Smaller parts, and what is in no part.
-    pub(super) sums: Vec<Sum<'p>>,
-    /// The longest bar, ns.
-    pub(super) longest: f64,
-    /// Neither the sum of all parts nor one of them changed beyond noise.
-    pub(super) is_noise: bool,
-}
-
-/// Several parts in one bar.
-pub(super) struct Sum<'p> {
-    pub(super) name: String,
-    pub(super) ns: f64,
-    /// Those that it is the sum of; none of the rest, which is in no part.
-    pub(super) parts: Vec<&'p PartChange<'p>>,
-    /// All of them changed beyond noise.
-    pub(super) is_change: bool,
-    pub(super) is_judged: bool,
-}
-
-impl Sum<'_> {
-    /// Whether some of its parts are judged, and others not.
-    pub(super) fn is_mixed(&self) -> bool {
-        let is_judged = |part: &&PartChange<'_>| part.is_judged() || part.is_beyond_noise();
-        self.parts.iter().any(is_judged) && !self.parts.iter().all(is_judged)
-    }
-
-    /// How many of its parts have which word: `19 within noise, 4 not judged, 1 shorter`.
-    pub(super) fn words(&self) -> String {
-        let mut words: Vec<(&str, usize)> = Vec::new();
-        for part in &self.parts {
-            let word = if part.word() == "noise" { "within noise" } else { part.word() };
-            match words.iter_mut().find(|(known, _)| *known == word) {
-                Some((_, number)) => *number += 1,
-                None => words.push((word, 1)),
-            }
-        }
-        words.order_by(|(_, a), (_, b)| b.cmp(a));
-        let words = words.iter().map(|(word, number)| format!("{number} {word}"));
-        words.collect::<Vec<_>>().join(", ")
-    }
-}
-
-/// As many parts as there may be bars. What is no more than noise, or little of the change, is one of them, and so is
-/// what has no room: a name has at most so many characters.
-pub(super) fn shown_parts<'p>(parts: &'p Parts<'p>, most: usize, chars: usize) -> Shown<'p> {
-    let sum = |rows: &[&PartChange<'_>]| rows.iter().map(|row| row.change_ns).sum::<f64>();
-    let all = parts.rows.len();
-    // A single one takes no more room than that there is one.
-    let told = if parts.told + 1 >= all { all } else { parts.told };
-    // The sum of noise has one.
-    let most = most.saturating_sub(1);
-    let changed = (told + parts.beyond).min(all);
-    let named = match (changed <= most, told <= most) {
-        (true, _) => changed,
-        (false, true) => told.max(most.saturating_sub(1)),
-        (false, false) => most.saturating_sub(1),
-    };
-    // A sum that is not judged may be a change, unless it is less than a part that is noise, or all parts are.
-    let is_above_sum = |part: &PartChange<'_>| part.change_ns.abs() > parts.change_ns.abs();
-    let is_noise = parts.whole.is_some_and(|whole| {
-        let mut rows = parts.rows.iter();
-        let is_judged = whole.noise.is_judged()
-            || rows.clone().any(|part| part.is_judged() && is_above_sum(part))
-            || rows.clone().all(PartChange::is_judged);
-        let is_change = rows.any(PartChange::is_beyond_noise);
-        whole.verdict == Verdict::None && is_judged && !is_change
-    });
-    let is_small =
-        |part: &PartChange<'_>| part.change_ns.abs() < LEAST_PART * parts.change_ns.abs();
-    let (mut rows, mut smaller): (Vec<&PartChange<'_>>, Vec<&PartChange<'_>>) = (vec![], vec![]);
-    for (at, part) in parts.rows.iter().enumerate() {
-        // The first stays, if only that says what changed.
-        let has_line = at < named && (at == 0 || !is_small(part));
-        if has_line { rows.push(part) } else { smaller.push(part) }
-    }
-    let (mut beyond, mut others): (Vec<_>, Vec<_>) =
-        smaller.into_iter().partition(|part| part.is_beyond_noise());
-    let is_little = !others.is_empty() && beyond.iter().all(|part| is_small(part));
-    let has_small = is_little && !beyond.is_empty();
-    if is_little {
-        others.append(&mut beyond);
-        others.order_by(|a, b| b.change_ns.abs().total_cmp(&a.change_ns.abs()));
-    }
-    // A single one has its name, and takes no more room.
-    for single in [&mut beyond, &mut others].into_iter().filter(|parts| parts.len() == 1) {
-        rows.append(single);
-    }
-    let mut sums = Vec::new();
-    if !beyond.is_empty() {
-        let (name, ns) = (names_of(&beyond, chars), sum(&beyond));
-        sums.push(Sum { name, ns, parts: beyond, is_change: true, is_judged: true });
-    }
-    if !others.is_empty() {
-        let is_judged = |part: &&PartChange<'_>| part.is_judged();
-        let [all, any] = [others.iter().all(is_judged), others.iter().any(is_judged)];
-        let what = match (all, any, has_small) {
-            (true, _, false) => "more within noise",
-            (true, _, true) => "more small or within noise",
-            (false, true, false) => "more within noise, or not judged",
-            (false, true, true) => "more small, within noise, or not judged",
-            (false, false, _) => "more not judged",
-        };
-        let ns = sum(&others);
-        let largest = rows.iter().map(|part| part.change_ns.abs());
-        let is_large = ns.abs() >= NAMED * largest.fold(parts.change_ns.abs(), f64::max);
-        let is_named = !is_noise && is_large && others.iter().any(|part| !is_small(part));
-        let name = match is_named {
-            // The bar says what they are.
-            true => names_of(&others, chars),
-            false => format!("{} {what}", others.len()),
-        };
-        sums.push(Sum { name, ns, parts: others, is_change: false, is_judged: all });
-    }
-    let longest = rows.iter().map(|part| part.change_ns.abs());
-    let longest = longest.chain(sums.iter().map(|sum| sum.ns.abs())).fold(0.0, f64::max);
-    let rest = parts.change_ns - sum(&parts.rows.iter().collect::<Vec<_>>());
-    if rest.abs() >= LEAST_REST_NS.max(LEAST_REST * longest) {
-        let name = format!("rest: {}", parts.rest);
-        sums.push(Sum { name, ns: rest, parts: vec![], is_change: false, is_judged: true });
-    }
-    Shown { rows, sums, longest: longest.max(rest.abs()), is_noise }
-}
-
-/// `3 more: elementwise +64 us, fill +41, attention +24`: as many as there is room for.
-fn names_of(parts: &[&PartChange<'_>], chars: usize) -> String {
-    let mut text = format!("{} more", parts.len());
-    // Of the short ones, the first has it for all.
-    let mut has_unit = false;
-    for (at, part) in parts.iter().enumerate() {
-        let us = part.change_ns / 1e3;
-        let number = match us.abs() >= 100.0 {
-            true => signed_time(part.change_ns),
-            false => {
-                let unit = if std::mem::replace(&mut has_unit, true) { "" } else { " us" };
-                format!("{}{unit}", signed(us, if us.abs() < 10.0 { 1 } else { 0 }))
-            }
-        };
-        let before = if at == 0 { ": " } else { ", " };
-        let is_last = at + 1 == parts.len();
-        let room = chars.saturating_sub(if is_last { 0 } else { MORE.chars().count() });
-        let used = format!("{text}{before} {number}").chars().count();
-        // The first has a name, if only a part of it.
-        let name_chars = if at == 0 { room.saturating_sub(used) } else { usize::MAX };
-        let name = class_of(part, name_chars);
-        if name_chars < LEAST_NAME.min(name.chars().count()) || used + name.chars().count() > room {
-            text.push_str(if at == 0 { "" } else { MORE });
-            break;
-        }
-        text.push_str(&format!("{before}{name} {number}"));
-    }
-    text
-}
-
-/// Characters of a part of a name that still says something.
-const LEAST_NAME: usize = 12;
-
-/// Stands for names that have no room.
-const MORE: &str = ", …";
-
-/// The class of the work of a part, or what the host did, in so many characters.
-fn class_of(part: &PartChange<'_>, limit: usize) -> String {
-    match (part.work.first(), part.cause) {
-        (Some(work), _) if work.class.is_empty() => shorten(work.kind.word(), limit),
-        (Some(work), _) => shorten(&work.class, limit),
-        (None, Some(cause)) => cause_name(cause, limit),
-        (None, None) => shorten("idle", limit),
-    }
-}
-
-/// Percentage points between the changes of the mean and of the median step that make both worth telling.
-const APART_PERCENT: f64 = 10.0;
-
-/// What the parts add up to: `mean step 4.641 → 3.441 ms (-1.20 ms), by part`.
-pub(super) fn whole(stage: &StageChange, parts: &Parts<'_>) -> String {
-    let change = match parts.change_ns {
-        0.0 => "equal".to_owned(),
-        change => signed_time(change),
-    };
-    let Some(whole) = parts.whole else {
-        return format!("change per {}, {change}:", stage.per_word());
-    };
-    let [a, b] = side_cells(whole);
-    let is_noise = whole.verdict == Verdict::None && !whole.before_runs.is_empty();
-    let noise = if is_noise { ", within noise" } else { "" };
-    // The table has the median.
-    let median = stage.time().filter(|time| ["step_ms", "token_ms"].contains(&&*time.metric));
-    let median = median.and_then(MetricChange::relative_percent);
-    let apart = median.zip(whole.relative_percent());
-    let median = apart.filter(|(median, mean)| (median - mean).abs() >= APART_PERCENT);
-    let median = match median {
-        Some((median, _)) => format!("; median step {} %", signed(median, 1)),
-        None => String::new(),
-    };
-    // The table has another time, which may be many times as long.
-    let other = match stage.time().is_some_and(|time| time.metric == "host_ms") {
-        true => "; above: host time of a call",
-        false => "",
-    };
-    format!("mean {} {a} → {b} ms ({change}{noise}{median}{other}), by part", stage.per_word())
 }
 
 /// A text in at most so many lines. Of a longer one the last clauses are left out, and none is cut.
@@ -658,88 +430,6 @@ fn fitted(text: &str, width: usize, most: usize) -> Vec<String> {
         .or_else(|| words.last().and_then(without))
         .or_else(|| words.iter().rev().find_map(behind_word))
         .unwrap_or_else(|| wrapped(text, most))
-}
-
-/// A class with the kernel that most of its change is in, or what the GPU was idle for.
-pub(super) fn part_name(stage: &StageChange, part: &PartChange<'_>, limit: usize) -> String {
-    match (&part.work[..], part.cause) {
-        ([row], _) => work_name(row, limit),
-        ([first, ..], _) => {
-            let class =
-                if first.class.is_empty() { first.kind.word() } else { first.class.as_str() };
-            let is_most =
-                !part.is_swap(first) && first.change_ns.abs() > part.change_ns.abs() / 2.0;
-            let used = class.chars().count() + MOSTLY.chars().count();
-            match is_most && used < limit {
-                true => {
-                    let name = work_name(first, limit - used);
-                    // A memcpy is named after its kind.
-                    let rest = name.strip_prefix(class).and_then(|rest| rest.strip_prefix(", "));
-                    format!("{class}{MOSTLY}{}", rest.unwrap_or(&name))
-                }
-                false if first.class.is_empty() => class.to_owned(),
-                false => shorten(&format!("{class} ({} kernels)", part.work.len()), limit),
-            }
-        }
-        ([], Some(OTHER_IDLE)) => with_why(stage, "idle: other", limit),
-        ([], Some(cause)) => cause_name(cause, limit),
-        ([], None) => with_why(stage, "GPU idle", limit),
-    }
-}
-
-/// Idle time with the reason why its causes are not known, where there is room for it.
-fn with_why(stage: &StageChange, name: &str, limit: usize) -> String {
-    let why = stage.host_absent.as_deref().and_then(|why| why.split_once(':'));
-    let whole = why.map(|(why, _)| format!("{name} ({why})"));
-    whole.filter(|text| text.chars().count() <= limit).unwrap_or_else(|| shorten(name, limit))
-}
-
-/// `idle: priority (sorting_scheduler.py)`: a cause with the name of its file alone, or without it where there is no room.
-fn cause_name(cause: &str, limit: usize) -> String {
-    let parts = cause.strip_suffix(')').and_then(|cause| cause.rsplit_once(" ("));
-    let Some((function, path)) = parts else { return short_cause(cause, limit) };
-    let file = path.rsplit_once('/').map_or(path, |(_, file)| file);
-    let whole = format!("idle: {function} ({file})");
-    if whole.chars().count() <= limit {
-        return whole;
-    }
-    let head = function.split_once(CALLER).map(|(call, caller)| (format!("idle: {call}"), caller));
-    match head {
-        // The call says what, and the end of the name of its caller where.
-        Some((head, caller)) if head.chars().count() <= limit => {
-            let room = limit.saturating_sub(head.chars().count() + CALLER.chars().count());
-            let length = caller.chars().count();
-            match room {
-                _ if length <= room => format!("{head}{CALLER}{caller}"),
-                0..LEAST_NAME => head,
-                _ => {
-                    let tail: String = caller.chars().skip(length - (room - 1)).collect();
-                    format!("{head}{CALLER}…{tail}")
-                }
-            }
-        }
-        _ => short_cause(function, limit),
-    }
-}
-
-/// A cause of which some words give way, unless that leaves little of it.
-fn short_cause(cause: &str, limit: usize) -> String {
-    let whole = format!("idle: {cause}");
-    let words = shorten_words(&whole, limit);
-    let is_much = words.chars().count() * 2 >= limit;
-    if is_much { words } else { shorten(&whole, limit) }
-}
-
-/// Between a call that blocks and the function that it is in.
-const CALLER: &str = " from ";
-
-/// Between a class and the kernel that most of its change is in.
-const MOSTLY: &str = ", mostly ";
-
-/// Work by its name after the change.
-pub(super) fn work_name(row: &WorkChange, limit: usize) -> String {
-    let side = row.after.as_ref().or(row.before.as_ref());
-    side.map_or_else(String::new, |side| shorten_kernel(&side.name, limit))
 }
 
 /// Ends a line of a command that goes on in the next one.
@@ -817,6 +507,27 @@ mod tests {
     }
 
     #[test]
+    fn runs_that_were_not_recorded_in_turn_are_named_on_every_screen() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/reports/");
+        let bytes = std::fs::read(format!("{folder}llama_1b.json")).expect("a report");
+        let report = stage2_diff::read_report(&bytes).expect("a report").report;
+        let runs: Vec<stage2_model::Report> = (1..=4)
+            .map(|hour| {
+                let mut run = report.clone();
+                run.run.started = Some(format!("2026-11-01T0{hour}:00:00Z"));
+                run
+            })
+            .collect();
+        let run = |report| stage2_diff::Run { label: "run", report, left_out: &[] };
+        let of = |order: [usize; 4]| {
+            let [a, b, c, d] = order.map(|at| run(&runs[at]));
+            stage2_diff::compare(&[a, b], &[c, d], &[], false).expect("a comparison")
+        };
+        let said = |order| screen(&of(order), 80, 24).join("\n").contains("not recorded in turn");
+        assert_eq!([[0, 1, 2, 3], [2, 3, 0, 1], [0, 2, 1, 3]].map(said), [true, true, false]);
+    }
+
+    #[test]
     fn a_long_text_loses_whole_clauses() {
         let text = "with care: clocks (2,619 → 3,201), GPU (a; b), sampling";
         assert_eq!(fitted(text, 79, 1), [text]);
@@ -839,64 +550,5 @@ mod tests {
             fitted(numbers, 56, 1),
             ["with care: prompt tokens in a prefill step; more: --full"]
         );
-    }
-
-    #[test]
-    fn a_cause_loses_its_folder_then_its_file_and_then_the_head_of_its_caller() {
-        let call = "blocked in cuStreamSynchronize from stage2_demo::gpu::Lane::synchronize (a/b)";
-        let whole = format!("idle: {}", call.replace("a/b", "b"));
-        assert_eq!(cause_name(call, whole.len()), whole);
-        assert_eq!(cause_name(call, whole.len() - 1), whole.replace(" (b)", ""));
-        assert_eq!(
-            cause_name(call, 60),
-            "idle: blocked in cuStreamSynchronize from …Lane::synchronize"
-        );
-        assert_eq!(cause_name(call, 50), "idle: blocked in cuStreamSynchronize");
-        assert_eq!(cause_name("copy (a.py)", 10), "idle: copy");
-        let rest = "smaller and unknown causes";
-        assert_eq!(cause_name(rest, 24), "idle: … unknown causes", "no word is cut");
-        for limit in 1..90 {
-            assert!(cause_name(call, limit).chars().count() <= limit, "{limit}");
-        }
-    }
-
-    #[test]
-    fn what_is_little_of_a_change_shares_a_line_and_has_no_bar() {
-        let part = |us: f64, verdict, method| PartChange {
-            work: Vec::new(),
-            cause: Some("copy (a.py)"),
-            sides_ns: [0.0, us * 1e3],
-            change_ns: us * 1e3,
-            verdict,
-            noise: stage2_diff::Noise { method, ..Default::default() },
-            interval: None,
-        };
-        let change = |us| part(us, Verdict::Increased, NoiseMethod::Instances);
-        let open = |us| part(us, Verdict::None, NoiseMethod::OneRunEach);
-        let shown = |rows: Vec<PartChange<'static>>| {
-            let change_ns = rows.iter().map(|part| part.change_ns).sum();
-            let told = rows.iter().filter(|part| part.is_beyond_noise()).count();
-            let parts = Parts { whole: None, change_ns, rows, told, beyond: 0, rest: "" };
-            let shown = shown_parts(&parts, 12, 70);
-            let sums: Vec<String> = shown.sums.into_iter().map(|sum| sum.name).collect();
-            (shown.rows.len(), sums)
-        };
-        let little = shown(vec![change(900.0), change(11.0), change(2.0), open(20.0), open(3.0)]);
-        assert_eq!(little, (2, vec!["3 more small, within noise, or not judged".to_owned()]));
-        let named = shown(vec![change(800.0), change(2.0), open(200.0), open(80.0)]);
-        let said = "3 more: idle: copy (a.py) +0.20 ms, idle: copy (a.py) +80 us, …";
-        assert_eq!(named, (1, vec![said.to_owned()]));
-        let single = shown(vec![change(900.0), change(30.0), change(20.0), open(30.0)]);
-        assert_eq!(single, (4, vec![]), "a single part has its name");
-        let parts = [open(1.0), change(1.0), open(2.0)];
-        let mixed = Sum {
-            name: String::new(),
-            ns: 0.0,
-            parts: parts.iter().collect(),
-            is_change: false,
-            is_judged: false,
-        };
-        assert!(mixed.is_mixed());
-        assert_eq!(mixed.words(), "2 not judged, 1 longer");
     }
 }

@@ -1,7 +1,7 @@
 //! Several sides against the first one -> one table of all, in front of the page of each pair.
 
 use stage2_contract::text::{code, plain, shorten};
-use stage2_diff::{ComparedRun, Comparison, Diff, MetricChange, Presence, StageChange};
+use stage2_diff::{ComparedRun, Comparison, Diff, GONE, MetricChange, Presence, StageChange};
 
 use super::{LABEL_CHARS, RUNS, in_folder, noise_cell, percent_cell, rate, side_cells, stage_time};
 use crate::table::{Table, name as table_name};
@@ -20,6 +20,7 @@ struct Row<'c> {
     is_first: bool,
     is_on_both: bool,
     word: &'static str,
+    rate_word: &'static str,
 }
 
 /// The side that all others are compared with; nothing of a single pair, or of pairs of different sides.
@@ -87,7 +88,9 @@ fn of_stage(diff: &Diff, first: &[ComparedRun], stage: &str) -> String {
         .left(super::NOISE, |row| time(row, noise_cell))
         .left("difference", |row| (!row.is_first).then(|| row.word.to_owned()))
         .right("tokens/s", |row| row.rate.map(|rate| value(row, rate)))
-        .right("tokens/s, change %", |row| row.rate.filter(|_| !row.is_first).map(percent_cell))
+        .left("tokens/s, change %", |row| {
+            row.rate.filter(|_| !row.is_first).map(|rate| judged_cell(rate, row.rate_word))
+        })
         .left("time of", unlike)
         .markdown_with_rest_in("the JSON");
     format!("## {}: {}\n\n{table}", table_name(stage), plain(&all_of))
@@ -107,12 +110,24 @@ fn row(stage: &StageChange, side: String, is_first: bool) -> Row<'_> {
     });
     let word = match (stage.presence, &time) {
         (Presence::New, _) => "new",
-        (Presence::Vanished, _) => "vanished",
+        (Presence::Vanished, _) => GONE,
         (Presence::Both, Some((metric, _))) => stage.word(metric),
         (Presence::Both, None) => "not comparable",
     };
     let is_on_both = stage.presence == Presence::Both;
-    Row { side, time, rate: rate(stage), is_first, is_on_both, word }
+    let rate = rate(stage);
+    let rate_word = rate.map_or("", |rate| stage.word(rate));
+    Row { side, time, rate, is_first, is_on_both, word, rate_word }
+}
+
+/// `+105.0 ± 35.2 %`, or `+12.6 (within noise)`: a change does not stand alone.
+fn judged_cell(metric: &MetricChange, word: &str) -> String {
+    let percent = percent_cell(metric);
+    match metric.verdict.is_change() {
+        true => format!("{percent} {}", noise_cell(metric)),
+        false if word == "equal" => percent,
+        false => format!("{percent} ({word})"),
+    }
 }
 
 #[cfg(test)]

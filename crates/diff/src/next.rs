@@ -1,0 +1,138 @@
+//! A comparison -> what to do next.
+
+use stage2_contract::text::numbers::counted;
+use stage2_contract::text::shorten;
+
+use crate::comparability::is_same_program;
+use crate::comparison::{ComparedRun, Comparison, StageChange, signed_time};
+use crate::lines::{large_work, name, named_work};
+use crate::verdict::{NAME_LIMIT, Outlook, busier, has_too_small, least, open_stages, timed};
+
+/// Runs that are missing for a test, and the command that compares them with those that are there.
+fn more_runs(of: &Comparison) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-/:".contains(c);
+    let label = |run: &ComparedRun| {
+        // The runs of a baseline have one name.
+        let is_baseline = run.label.starts_with("baseline:");
+        let name = run.label.split('/').next().filter(|_| is_baseline).unwrap_or(&run.label);
+        let is_short = name.chars().count() <= NAME_TO_COPY;
+        (is_short && name.chars().all(plain)).then(|| name.to_owned())
+    };
+    // An example of both sides, or the runs of both.
+    let are_named = of.before.iter().chain(&of.after).all(|run| label(run).is_some());
+    let names = |side: &[ComparedRun], word: &str| -> Vec<String> {
+        let mut known: Vec<String> = side.iter().filter(|_| are_named).filter_map(label).collect();
+        let others = known.len() + 1..=side.len().max(ENOUGH_RUNS);
+        known.dedup();
+        known.into_iter().chain(others.map(|at| format!("{word}-{at}"))).collect()
+    };
+    let missing = [&of.before, &of.after].map(|side| ENOUGH_RUNS.saturating_sub(side.len()));
+    let what = match missing {
+        [a, b] if a == b => format!("{} per side", counted(a as u64, "more run")),
+        [0, b] => format!("{} of the new version", counted(b as u64, "more run")),
+        [a, 0] => format!("{} of the old version", counted(a as u64, "more run")),
+        [a, b] => {
+            format!("{} of the old version and {b} of the new one", counted(a as u64, "more run"))
+        }
+    };
+    let (before, after) =
+        (names(&of.before, "before").join(" "), names(&of.after, "after").join(" "));
+    // What else the machine does may change from side to side.
+    let in_turn = if missing.contains(&0) { "" } else { ", in turn" };
+    format!("record {what}{in_turn}, then: stage2-launch diff {before} --against {after}")
+}
+
+/// Kernels in the line *next*.
+const IN_NEXT: usize = 2;
+/// Characters of a name of a kernel in it.
+const SHORT_NAME: usize = 44;
+/// Characters of the name of a run in a command to copy.
+const NAME_TO_COPY: usize = 48;
+
+/// Runs of a side from which a rank test can decide.
+const ENOUGH_RUNS: usize = 4;
+
+/// What to do next.
+pub(crate) fn next(of: &Comparison) -> String {
+    let runs = of.before.len().min(of.after.len());
+    let stages = timed(of);
+    let of_machine = of_the_machine(&stages).filter(|_| is_same_program(of));
+    let what = match of.outlook() {
+        _ if !of.unlike.is_empty() => {
+            return format!(
+                "compare {ENOUGH_RUNS} runs per side: same program, same workload, same GPU"
+            );
+        }
+        Outlook::NotJudged if stages.iter().any(|stage| stage.own_times.is_some()) => {
+            return "compare runs of one engine, or record both sides with the same ranges"
+                .to_owned();
+        }
+        _ if runs == 1 => return more_runs(of),
+        Outlook::Changed if of.has_too_few_runs() => return more_runs(of),
+        Outlook::Mixed if stages.iter().any(|stage| stage.opposed().is_some()) => {
+            "the median and the mean disagree: compare step_p99_ms (--full), or record more runs"
+        }
+        Outlook::Better | Outlook::Worse | Outlook::Mixed if of_machine.is_some() => {
+            return of_machine.unwrap_or_default();
+        }
+        Outlook::Better => return keep(of, &stages),
+        Outlook::Worse => "the change makes it slower: revise or drop it",
+        Outlook::Mixed => "decide which of the stages counts for you",
+        Outlook::Changed => "compare runs with the same stages",
+        Outlook::NotJudged => {
+            "the runs of a side differ too much: find the reason, or record more, in turn"
+        }
+        Outlook::Same if !open_stages(of).is_empty() => {
+            return format!(
+                "record more runs, in turn, to judge {}",
+                open_stages(of).join(" and ")
+            );
+        }
+        Outlook::Same if has_too_small(&stages) => {
+            return format!("the effect on the times is too small to count: below {}", least(of));
+        }
+        Outlook::Same => "no effect on the times was found",
+    };
+    match runs < ENOUGH_RUNS {
+        true => format!("{what}; {ENOUGH_RUNS} runs per side can reveal smaller changes"),
+        false if of.outlook() == Outlook::Same => {
+            format!("{what}; to detect a smaller one, record more runs, in turn")
+        }
+        false => what.to_owned(),
+    }
+}
+
+/// That a change helps, and what it may cost: stages that are not judged, and a GPU that is busy for longer.
+fn keep(of: &Comparison, stages: &[&StageChange]) -> String {
+    let mut texts = vec!["the change helps: keep it".to_owned()];
+    let open = open_stages(of);
+    if !open.is_empty() {
+        texts.push(format!("record more runs, in turn, to judge {}", open.join(" and ")));
+    }
+    if let Some((stage, _)) = busier(stages) {
+        let all = large_work(stage).named;
+        let longer = all.iter().filter(|one| one.change_ns > 0.0).take(IN_NEXT);
+        let rows = named_work(longer, SHORT_NAME);
+        let rows = rows.unwrap_or_else(|| "what the GPU works on for longer".to_owned());
+        texts.push(format!("in {}, look at {rows}", name(stage)));
+    }
+    texts.join("; ")
+}
+
+/// That a change of idle time may be one of the machine: what the GPU was idle for, and how to find out.
+fn of_the_machine(stages: &[&StageChange]) -> Option<String> {
+    let idle = stages.iter().find_map(|stage| {
+        let parts = stage.parts();
+        let part = parts.rows.iter().find(|part| part.work.is_empty() && part.is_beyond_noise())?;
+        let cause = part.cause.map_or_else(String::new, |cause| {
+            format!(", most of all `{}`", shorten(cause, NAME_LIMIT))
+        });
+        let change = signed_time(part.change_ns);
+        Some(format!("the idle time changed{cause} ({change} per {})", stage.per_word()))
+    });
+    Some(format!(
+        "no difference in the program, libraries or GPU work is known, but {}: unless host code changed, record again, \
+         with the sides in turn",
+        idle?
+    ))
+}

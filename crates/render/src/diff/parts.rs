@@ -1,0 +1,422 @@
+//! The parts of a change -> which have bars of their own, what the others come to, and how all are called.
+
+use stage2_contract::order::Order as _;
+use stage2_contract::text::{shorten, shorten_kernel, shorten_words};
+use stage2_diff::{
+    OTHER_IDLE, PartChange, Parts, StageChange, Verdict, WorkChange, signed, signed_time,
+};
+
+/// That a part is not judged, and why.
+///
+/// `is_mixed`: a bar is of several parts, of which some are judged.
+pub(super) fn why_open(parts: &Parts<'_>, is_mixed: bool) -> String {
+    let what = if is_mixed { "all or partly not judged" } else { "not judged" };
+    let why = parts.why_not_judged();
+    why.map_or_else(|| what.to_owned(), |why| format!("{what}: {why}"))
+}
+
+/// The word behind a number, whose sign already means longer or shorter.
+pub(super) fn sign_less(word: &'static str) -> &'static str {
+    if ["longer", "shorter"].contains(&word) { "" } else { word }
+}
+
+/// A smaller rest is that of rounding, ns.
+const LEAST_REST_NS: f64 = 50.0;
+/// Share of the longest bar below which the rest is none that the digits show.
+const LEAST_REST: f64 = 0.005;
+/// Share of the whole change below which a part has no bar of its own.
+const LEAST_PART: f64 = 0.01;
+/// Share of the largest change from which a sum of parts that are not judged, or noise, names the largest of them: it has
+/// a bar, also in a narrow terminal.
+const NAMED: f64 = 0.07;
+
+/// The parts that have bars, and what all others come to.
+pub(super) struct Shown<'p> {
+    pub(super) rows: Vec<&'p PartChange<'p>>,
+    /// Smaller parts, and what is in no part.
+    pub(super) sums: Vec<Sum<'p>>,
+    /// The longest bar, ns.
+    pub(super) longest: f64,
+    /// Neither the sum of all parts nor one of them changed beyond noise.
+    pub(super) is_noise: bool,
+}
+
+/// Several parts in one bar.
+pub(super) struct Sum<'p> {
+    pub(super) name: String,
+    pub(super) ns: f64,
+    /// Before and after.
+    pub(super) sides_ns: [f64; 2],
+    /// Those that it is the sum of; none of the rest, which is in no part.
+    pub(super) parts: Vec<&'p PartChange<'p>>,
+    /// All of them changed beyond noise.
+    pub(super) is_change: bool,
+    pub(super) is_judged: bool,
+}
+
+impl Sum<'_> {
+    /// Whether some of its parts are judged, and others not.
+    pub(super) fn is_mixed(&self) -> bool {
+        let is_judged = |part: &&PartChange<'_>| part.is_judged() || part.is_beyond_noise();
+        self.parts.iter().any(is_judged) && !self.parts.iter().all(is_judged)
+    }
+
+    /// How many of its parts have which word: `19 within noise, 4 not judged, 1 shorter`.
+    pub(super) fn words(&self) -> String {
+        let mut words: Vec<(&str, usize)> = Vec::new();
+        for part in &self.parts {
+            let word = part.word();
+            match words.iter_mut().find(|(known, _)| *known == word) {
+                Some((_, number)) => *number += 1,
+                None => words.push((word, 1)),
+            }
+        }
+        words.order_by(|(_, a), (_, b)| b.cmp(a));
+        let words = words.iter().map(|(word, number)| format!("{number} {word}"));
+        words.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// As many parts as there may be bars. What is no more than noise, or little of the change, is one of them, and so is
+/// what has no room: a name has at most so many characters.
+pub(super) fn shown_parts<'p>(parts: &'p Parts<'p>, most: usize, chars: usize) -> Shown<'p> {
+    let sum = |rows: &[&PartChange<'_>]| rows.iter().map(|row| row.change_ns).sum::<f64>();
+    let sides = |rows: &[&PartChange<'_>]| {
+        [0, 1].map(|at| rows.iter().map(|row| row.sides_ns[at]).sum::<f64>())
+    };
+    let all = parts.rows.len();
+    // A single one takes no more room than that there is one.
+    let told = if parts.told + 1 >= all { all } else { parts.told };
+    // The sum of noise has one.
+    let most = most.saturating_sub(1);
+    let changed = (told + parts.beyond).min(all);
+    // So has that of the smaller changes, if there are any.
+    let others = usize::from(parts.rows.iter().any(PartChange::is_beyond_noise));
+    let named = match (changed <= most, told <= most) {
+        (true, _) => changed,
+        (false, true) => told.max(most.saturating_sub(others)),
+        (false, false) => most.saturating_sub(others),
+    };
+    // A sum that is not judged may be a change, unless it is less than a part that is noise, or all parts are.
+    let is_above_sum = |part: &PartChange<'_>| part.change_ns.abs() > parts.change_ns.abs();
+    let is_noise = parts.whole.is_some_and(|whole| {
+        let mut rows = parts.rows.iter();
+        let is_judged = whole.noise.is_judged()
+            || rows.clone().any(|part| part.is_judged() && is_above_sum(part))
+            || rows.clone().all(PartChange::is_judged);
+        let is_change = rows.any(PartChange::is_beyond_noise);
+        whole.verdict == Verdict::None && is_judged && !is_change
+    });
+    let is_small =
+        |part: &PartChange<'_>| part.change_ns.abs() < LEAST_PART * parts.change_ns.abs();
+    let (mut rows, mut smaller): (Vec<&PartChange<'_>>, Vec<&PartChange<'_>>) = (vec![], vec![]);
+    for (at, part) in parts.rows.iter().enumerate() {
+        // The first stays, if only that says what changed.
+        let has_line = at < named && (at == 0 || !is_small(part));
+        if has_line { rows.push(part) } else { smaller.push(part) }
+    }
+    let (mut beyond, mut others): (Vec<_>, Vec<_>) =
+        smaller.into_iter().partition(|part| part.is_beyond_noise());
+    let is_little = !others.is_empty() && beyond.iter().all(|part| is_small(part));
+    let has_small = is_little && !beyond.is_empty();
+    if is_little {
+        others.append(&mut beyond);
+        others.order_by(|a, b| b.change_ns.abs().total_cmp(&a.change_ns.abs()));
+    }
+    // A single one has its name, and takes no more room.
+    for single in [&mut beyond, &mut others].into_iter().filter(|parts| parts.len() == 1) {
+        rows.append(single);
+    }
+    let mut sums = Vec::new();
+    if !beyond.is_empty() {
+        let (name, ns, sides_ns) = (names_of(&beyond, chars), sum(&beyond), sides(&beyond));
+        sums.push(Sum { name, ns, sides_ns, parts: beyond, is_change: true, is_judged: true });
+    }
+    if !others.is_empty() {
+        let is_judged = |part: &&PartChange<'_>| part.is_judged();
+        let [all, any] = [others.iter().all(is_judged), others.iter().any(is_judged)];
+        let what = match (all, any, has_small) {
+            (true, _, false) => "more within noise",
+            (true, _, true) => "more small or within noise",
+            (false, true, false) => "more within noise, or not judged",
+            (false, true, true) => "more small, within noise, or not judged",
+            (false, false, _) => "more not judged",
+        };
+        let ns = sum(&others);
+        let largest = rows.iter().map(|part| part.change_ns.abs());
+        let is_large = ns.abs() >= NAMED * largest.fold(parts.change_ns.abs(), f64::max);
+        let is_named = !is_noise && is_large && others.iter().any(|part| !is_small(part));
+        let name = match is_named {
+            // The bar says what they are.
+            true => names_of(&others, chars),
+            false => format!("{} {what}", others.len()),
+        };
+        let sides_ns = sides(&others);
+        sums.push(Sum { name, ns, sides_ns, parts: others, is_change: false, is_judged: all });
+    }
+    let longest = rows.iter().map(|part| part.change_ns.abs());
+    let longest = longest.chain(sums.iter().map(|sum| sum.ns.abs())).fold(0.0, f64::max);
+    let rest = parts.rest_ns[1] - parts.rest_ns[0];
+    if rest.abs() >= LEAST_REST_NS.max(LEAST_REST * longest) {
+        let (name, sides_ns) = (format!("rest: {}", parts.rest), parts.rest_ns);
+        let rest = Sum {
+            name,
+            ns: rest,
+            sides_ns,
+            parts: vec![],
+            is_change: false,
+            is_judged: !parts.rows.iter().any(|part| part.noise.unlike),
+        };
+        sums.push(rest);
+    }
+    Shown { rows, sums, longest: longest.max(rest.abs()), is_noise }
+}
+
+/// `3 more: elementwise +64 us, fill +41, attention +24`: as many as there is room for.
+fn names_of(parts: &[&PartChange<'_>], chars: usize) -> String {
+    let mut text = format!("{} more", parts.len());
+    // Of the short ones, the first has it for all.
+    let mut has_unit = false;
+    for (at, part) in parts.iter().enumerate() {
+        let us = part.change_ns / 1e3;
+        let number = match us.abs() >= 100.0 {
+            true => signed_time(part.change_ns),
+            false => {
+                let unit = if std::mem::replace(&mut has_unit, true) { "" } else { " us" };
+                format!("{}{unit}", signed(us, if us.abs() < 10.0 { 1 } else { 0 }))
+            }
+        };
+        let before = if at == 0 { ": " } else { ", " };
+        let is_last = at + 1 == parts.len();
+        let room = chars.saturating_sub(if is_last { 0 } else { MORE.chars().count() });
+        let used = format!("{text}{before} {number}").chars().count();
+        // The first has a name, if only a part of it.
+        let name_chars = if at == 0 { room.saturating_sub(used) } else { usize::MAX };
+        let name = class_of(part, name_chars);
+        if name_chars < LEAST_NAME.min(name.chars().count()) || used + name.chars().count() > room {
+            text.push_str(if at == 0 { "" } else { MORE });
+            break;
+        }
+        text.push_str(&format!("{before}{name} {number}"));
+    }
+    text
+}
+
+/// Characters of a part of a name that still says something.
+const LEAST_NAME: usize = 12;
+
+/// Stands for names that have no room.
+const MORE: &str = ", …";
+
+/// The class of the work of a part, or what the host did, in so many characters.
+fn class_of(part: &PartChange<'_>, limit: usize) -> String {
+    match (part.work.first(), part.cause) {
+        (Some(work), _) if work.class.is_empty() => shorten(work.kind.word(), limit),
+        (Some(work), _) => shorten(&work.class, limit),
+        (None, Some(cause)) => cause_name(cause, limit),
+        (None, None) => shorten("idle", limit),
+    }
+}
+
+/// Percentage points between the changes of the mean and of the median from which the bars need both.
+const APART_PERCENT: f64 = 1.0;
+
+/// What the parts add up to, next to the median that the verdict has:
+/// `mean time per step 4.638 → 3.455 ms (-1.18 ms; median -1.30 ms)`.
+pub(super) fn whole(stage: &StageChange, parts: &Parts<'_>) -> String {
+    let per = stage.per_word();
+    let change = match parts.change_ns {
+        0.0 => "equal".to_owned(),
+        change => signed_time(change),
+    };
+    let Some(whole) = parts.whole else {
+        return format!("change per {per}, {change}:");
+    };
+    let [a, b] = parts.sides_ns.map(|ns| whole.shown(ns / 1e6));
+    let word = stage.word(whole);
+    let is_said = whole.verdict == Verdict::None && !whole.before_runs.is_empty();
+    let word = match is_said && word != "equal" {
+        true => format!(", {word}"),
+        false => String::new(),
+    };
+    let time = stage.time().filter(|time| ["step_ms", "token_ms"].contains(&&*time.metric));
+    let mean = (parts.sides_ns[0] > 0.0).then(|| parts.change_ns * 100.0 / parts.sides_ns[0]);
+    let median = time.and_then(|time| Some((time, time.relative_percent()?))).zip(mean);
+    let median = median.filter(|((_, median), mean)| (median - mean).abs() >= APART_PERCENT);
+    let median = match median {
+        Some(((time, percent), _)) => {
+            let unit = stage.per_of(&time.metric);
+            match time.change.filter(|_| unit == format!(" per {per}")) {
+                Some(ms) => format!("; median {}", signed_time(ms * 1e6)),
+                None => format!("; median{unit} {} %", signed(percent, 1)),
+            }
+        }
+        None => String::new(),
+    };
+    // The table has another time, which may be many times as long.
+    let other = match stage.time().is_some_and(|time| time.metric == "host_ms") {
+        true => "; above: host time of a call",
+        false => "",
+    };
+    format!("mean time per {per} {a} → {b} ms ({change}{word}{median}{other})")
+}
+
+/// A class with the kernel that most of its change is in, or what the GPU was idle for.
+pub(super) fn part_name(stage: &StageChange, part: &PartChange<'_>, limit: usize) -> String {
+    match (&part.work[..], part.cause) {
+        ([row], _) => work_name(row, limit),
+        ([first, ..], _) => {
+            let class =
+                if first.class.is_empty() { first.kind.word() } else { first.class.as_str() };
+            let is_most =
+                !part.is_swap(first) && first.change_ns.abs() > part.change_ns.abs() / 2.0;
+            let used = class.chars().count() + MOSTLY.chars().count();
+            match is_most && used < limit {
+                true => {
+                    let name = work_name(first, limit - used);
+                    // A memcpy is named after its kind.
+                    let rest = name.strip_prefix(class).and_then(|rest| rest.strip_prefix(", "));
+                    format!("{class}{MOSTLY}{}", rest.unwrap_or(&name))
+                }
+                false if first.class.is_empty() => class.to_owned(),
+                false => shorten(&format!("{class} ({} kernels)", part.work.len()), limit),
+            }
+        }
+        ([], Some(OTHER_IDLE)) => with_why(stage, "idle: other", limit),
+        ([], Some(cause)) => cause_name(cause, limit),
+        ([], None) => with_why(stage, "GPU idle", limit),
+    }
+}
+
+/// Idle time with the reason why its causes are not known, where there is room for it.
+fn with_why(stage: &StageChange, name: &str, limit: usize) -> String {
+    let why = stage.host_absent.as_deref().and_then(|why| why.split_once(':'));
+    let whole = why.map(|(why, _)| format!("{name} ({why})"));
+    whole.filter(|text| text.chars().count() <= limit).unwrap_or_else(|| shorten(name, limit))
+}
+
+/// `idle: priority (sorting_scheduler.py)`: a cause with the name of its file alone, or without it where there is no room.
+fn cause_name(cause: &str, limit: usize) -> String {
+    let parts = cause.strip_suffix(')').and_then(|cause| cause.rsplit_once(" ("));
+    let Some((function, path)) = parts else { return short_cause(cause, limit) };
+    let file = path.rsplit_once('/').map_or(path, |(_, file)| file);
+    let whole = format!("idle: {function} ({file})");
+    if whole.chars().count() <= limit {
+        return whole;
+    }
+    let head = function.split_once(CALLER).map(|(call, caller)| (format!("idle: {call}"), caller));
+    match head {
+        // The call says what, and the end of the name of its caller where.
+        Some((head, caller)) if head.chars().count() <= limit => {
+            let room = limit.saturating_sub(head.chars().count() + CALLER.chars().count());
+            let length = caller.chars().count();
+            match room {
+                _ if length <= room => format!("{head}{CALLER}{caller}"),
+                0..LEAST_NAME => head,
+                _ => {
+                    let tail: String = caller.chars().skip(length - (room - 1)).collect();
+                    format!("{head}{CALLER}…{tail}")
+                }
+            }
+        }
+        _ => short_cause(function, limit),
+    }
+}
+
+/// A cause of which some words give way, unless that leaves little of it.
+fn short_cause(cause: &str, limit: usize) -> String {
+    let whole = format!("idle: {cause}");
+    let words = shorten_words(&whole, limit);
+    let is_much = words.chars().count() * 2 >= limit;
+    if is_much { words } else { shorten(&whole, limit) }
+}
+
+/// Between a call that blocks and the function that it is in.
+const CALLER: &str = " from ";
+
+/// Between a class and the kernel that most of its change is in.
+const MOSTLY: &str = ", mostly ";
+
+/// Work by its name after the change.
+pub(super) fn work_name(row: &WorkChange, limit: usize) -> String {
+    let side = row.after.as_ref().or(row.before.as_ref());
+    side.map_or_else(String::new, |side| shorten_kernel(&side.name, limit))
+}
+
+#[cfg(test)]
+mod tests {
+    use stage2_diff::NoiseMethod;
+
+    use super::*;
+
+    #[test]
+    fn a_cause_loses_its_folder_then_its_file_and_then_the_head_of_its_caller() {
+        let call = "blocked in cuStreamSynchronize from stage2_demo::gpu::Lane::synchronize (a/b)";
+        let whole = format!("idle: {}", call.replace("a/b", "b"));
+        assert_eq!(cause_name(call, whole.len()), whole);
+        assert_eq!(cause_name(call, whole.len() - 1), whole.replace(" (b)", ""));
+        assert_eq!(
+            cause_name(call, 60),
+            "idle: blocked in cuStreamSynchronize from …Lane::synchronize"
+        );
+        assert_eq!(cause_name(call, 50), "idle: blocked in cuStreamSynchronize");
+        assert_eq!(cause_name("copy (a.py)", 10), "idle: copy");
+        let rest = "smaller and unknown causes";
+        assert_eq!(cause_name(rest, 24), "idle: … unknown causes", "no word is cut");
+        for limit in 1..90 {
+            assert!(cause_name(call, limit).chars().count() <= limit, "{limit}");
+        }
+    }
+
+    #[test]
+    fn what_is_little_of_a_change_shares_a_line_and_has_no_bar() {
+        let part = |us: f64, verdict, method| PartChange {
+            work: Vec::new(),
+            cause: Some("copy (a.py)"),
+            sides_ns: [0.0, us * 1e3],
+            change_ns: us * 1e3,
+            verdict,
+            noise: stage2_diff::Noise { method, ..Default::default() },
+            interval: None,
+        };
+        let change = |us| part(us, Verdict::Increased, NoiseMethod::Instances);
+        let open = |us| part(us, Verdict::None, NoiseMethod::OneRunEach);
+        let shown = |rows: Vec<PartChange<'static>>| {
+            let change_ns = rows.iter().map(|part| part.change_ns).sum();
+            let told = rows.iter().filter(|part| part.is_beyond_noise()).count();
+            let sides_ns = [0.0, change_ns];
+            let parts = Parts {
+                whole: None,
+                sides_ns,
+                change_ns,
+                rows,
+                told,
+                beyond: 0,
+                rest: "",
+                rest_ns: [0.0; 2],
+                gaps: None,
+            };
+            let shown = shown_parts(&parts, 12, 70);
+            let sums: Vec<String> = shown.sums.into_iter().map(|sum| sum.name).collect();
+            (shown.rows.len(), sums)
+        };
+        let little = shown(vec![change(900.0), change(11.0), change(2.0), open(20.0), open(3.0)]);
+        assert_eq!(little, (2, vec!["3 more small, within noise, or not judged".to_owned()]));
+        let named = shown(vec![change(800.0), change(2.0), open(200.0), open(80.0)]);
+        let said = "3 more: idle: copy (a.py) +0.20 ms, idle: copy (a.py) +80 us, …";
+        assert_eq!(named, (1, vec![said.to_owned()]));
+        let single = shown(vec![change(900.0), change(30.0), change(20.0), open(30.0)]);
+        assert_eq!(single, (4, vec![]), "a single part has its name");
+        let parts = [open(1.0), change(1.0), open(2.0)];
+        let mixed = Sum {
+            name: String::new(),
+            ns: 0.0,
+            sides_ns: [0.0; 2],
+            parts: parts.iter().collect(),
+            is_change: false,
+            is_judged: false,
+        };
+        assert!(mixed.is_mixed());
+        assert_eq!(mixed.words(), "2 not judged, 1 longer");
+    }
+}
