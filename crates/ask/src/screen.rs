@@ -92,7 +92,7 @@ pub(crate) fn words(value: String) -> String {
 /// What a verdict of a comparison says, in the words of `diff`.
 pub(crate) fn verdict(value: &str) -> &str {
     match value {
-        "none" => "within noise",
+        "none" => "no clear change",
         "increased" => "more",
         "decreased" => "less",
         "unknown" => "not judged",
