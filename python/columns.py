@@ -207,7 +207,8 @@ def _stages(metrics: Schema) -> Columns:
         "floor_compute_ns": ("int", "FLOPs at the dense peak, ns."),
         "mean_over_floor": (
             "float",
-            "Mean GPU window of a step, call or token (or else its median) over `floor_ns`.",
+            "Mean GPU window of a step, call or token, divided by `floor_ns` (the median, if the "
+            "mean is not known).",
         ),
         "floor_absent": ("str", "Why there is no floor; None: there is a floor."),
         "idle_percent": ("float", "Share of the windows of warm calls without GPU work, percent."),

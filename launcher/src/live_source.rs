@@ -4,10 +4,11 @@
 //! asked is `status`, which costs the guest nothing; nobody asks it to flush, which would hold up launches.
 
 mod ports;
+mod tokens;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,7 +24,6 @@ use stage2_live::{FileState, Look, Options, Source, Watch, Watched, rank_in};
 
 use crate::bundle::{newest_below, not_a_run, refuse_dormant, run_named, window_bundles};
 use crate::cli::WatchOptions;
-use crate::commands::diff::METRICS;
 use crate::control::{
     AskError, ControlSocket, DoneWindow, Target, ask, find, since_1970, together, variable_of,
 };
@@ -31,6 +31,7 @@ use crate::failure::Failure;
 use crate::threads;
 pub(crate) use ports::PATH as LIVE_PATH;
 use ports::{HOSTS, Port};
+use tokens::ReportedTokens;
 
 /// How the sockets of all processes are called.
 const ALL_PROCESSES: &str = "all processes";
@@ -127,8 +128,8 @@ pub(crate) struct LiveSource {
     switched: Option<(String, BTreeSet<u32>)>,
     /// The report that was made last of all that there is.
     pub(crate) made: Option<PathBuf>,
-    /// The last report that was asked for its tokens per second, and these.
-    tokens: RefCell<Option<(PathBuf, BTreeMap<String, f64>)>>,
+    /// The last reports that were asked for their tokens per second.
+    tokens: RefCell<Vec<ReportedTokens>>,
     /// Windows that were over when we came, by process: they are not followed.
     before: BTreeMap<u32, BTreeSet<u64>>,
     news: Receiver<News>,
@@ -270,7 +271,9 @@ impl LiveSource {
 
     /// Where nothing is a trace and nothing runs that could write one, there is nothing to watch.
     pub(crate) fn require_traces(&mut self) -> Result<(), Failure> {
-        self.tick();
+        if !self.files.is_read {
+            self.tick();
+        }
         // A folder that hangs may have some.
         if !self.files.is_read || !self.ports.is_empty() || !self.standings.is_empty() {
             return Ok(());
@@ -342,18 +345,22 @@ impl LiveSource {
         }
     }
 
-    /// Reads until nothing more is there, and what waits is final.
+    /// Reads all that is there now, until what waits is final. What takes long tells stderr how far it is.
     pub(crate) fn read_all(&mut self) {
         self.await_ports();
-        for _ in 0..1_000 {
-            self.tick();
-            if self.files.look.behind_bytes == 0 {
-                break;
+        self.take_news();
+        let Some(watch) = &mut self.files.watch else { return };
+        self.files.more.drain(..).for_each(|source| watch.add(source));
+        let mut told = Instant::now();
+        watch.read_what_is_there(|read, all| {
+            if told.elapsed() >= SLOW {
+                told = Instant::now();
+                // It is only for people.
+                let _ = writeln!(io::stderr(), "reading {} of {} MB ...", read >> 20, all >> 20);
             }
-        }
-        for _ in 0..5 {
-            self.tick();
-        }
+        });
+        let seen = seen(watch);
+        self.files.take(Some(seen));
     }
 
     fn await_ports(&self) {
@@ -444,14 +451,9 @@ impl LiveSource {
         all.collect::<Option<_>>().unwrap_or_default()
     }
 
-    /// Tokens per second by stage in the report of a run, if it is the only one.
-    pub(crate) fn reported_tokens(&self, reports: &[PathBuf]) -> BTreeMap<String, f64> {
-        let [report] = reports else { return BTreeMap::new() };
-        let mut known = self.tokens.borrow_mut();
-        if known.as_ref().is_none_or(|(of, _)| of != report) {
-            *known = Some((report.clone(), tokens_in(&report.with_file_name(METRICS))));
-        }
-        known.as_ref().map(|(_, tokens)| tokens.clone()).unwrap_or_default()
+    /// Of each report, its folder and the tokens per second by stage.
+    pub(crate) fn reported_tokens(&self, reports: &[PathBuf]) -> Vec<ReportedTokens> {
+        tokens::reported(&self.tokens, reports)
     }
 
     /// The reports of these runs, if each of them has one, or one for each of its windows.
@@ -503,22 +505,6 @@ impl LiveSource {
 
 /// Processes, and how far each of their files is read.
 type Seen = (Look, Vec<(PathBuf, u64)>);
-
-/// Larger ones are not read: what they say of tokens is worth no second.
-const METRICS_BYTES: u64 = 64 << 20;
-
-/// Tokens per second by stage, where a report knows them.
-fn tokens_in(metrics: &Path) -> BTreeMap<String, f64> {
-    let is_small = metrics.metadata().is_ok_and(|found| found.len() <= METRICS_BYTES);
-    let text = if is_small { std::fs::read(metrics).unwrap_or_default() } else { Vec::new() };
-    let report: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
-    let stages = report.pointer("/answer/stages").and_then(serde_json::Value::as_array);
-    let tokens = |stage: &serde_json::Value| {
-        let known = stage.pointer("/tokens_per_s/known")?.as_f64()?;
-        Some((stage.get("stage")?.as_str()?.to_owned(), known))
-    };
-    stages.into_iter().flatten().filter_map(tokens).collect()
-}
 
 /// Trace files, and what was seen of them last.
 struct Files {

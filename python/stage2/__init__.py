@@ -8,6 +8,20 @@
     stage2.diff(before="a", after=run).lines   # what changed
     subprocess.run(command, env=stage2.env())  # the command under the collector
 
+Start with these; `help(stage2.load)` explains one:
+
+    annotate                      marks a range: a context manager or a decorator
+    profile, schedule             record the steps that a schedule chooses
+    start, stop                   record everything between the two calls; stop returns a Window
+    load -> Run                   loads a run; its tables are attributes: `help(stage2.Run.stages)`
+    Table                         the rows of a report: where, row, sort_by, to_pandas, to_polars
+    diff -> Diff                  compares runs
+    env                           an environment that loads the collector
+    launcher_path, library_path   the installed files
+    RunError, DiffError, InstallError
+
+Modules that begin with `_` are internal. `stage2.pytest_plugin` has the fixture `stage2_gate`.
+
 Times are integers in nanoseconds, and their names end in `_ns`. None means "not known", never 0.
 """
 

@@ -16,12 +16,14 @@ from ._tables import Table, TableError
 
 _SCHEMA, _SCHEMA_VERSION = "stage2.diff", 1
 _NAMED_PARTS = 4
-_ERROR = re.compile(r"^stage2-launch: error: ", re.MULTILINE)
+_ERROR = re.compile(r"^stage2-launch: error:\s+", re.MULTILINE)
 _CONDITION = re.compile(
     r"invalid value (.*) for '--fail-if <CONDITION>': (.*?)(; see `stage2-launch diff --help`)?$",
     re.DOTALL,
 )
 _EMPTY_RUN = re.compile(r"; the newest run, [^;]*, recorded no GPU work$")
+_LONGER = 1.1
+"""Windows that are by this factor longer than their steps need an explanation."""
 FAILED = 1
 """The exit status where a condition failed."""
 
@@ -78,7 +80,30 @@ class Diff:
             ("changed", self._changed()),
             *((row.get("label"), row.get("text")) for row in self._rows("lines")),
         ]
+        windows = self._longer_windows()
+        lines = [
+            (label, f"{text}. {windows}" if label == "window" and windows else text)
+            for label, text in lines
+        ]
         return {visible(label): visible(text) for label, text in lines}
+
+    def _longer_windows(self) -> str:
+        """Return why the parts of a window can add up to more than the time of its step."""
+        longer = []
+        for stage in self._rows("stages"):
+            by_name = {row.get("metric"): row for row in stage.get("metrics") or []}
+            window, step = by_name.get("window_ms", {}), by_name.get("step_ms", {})
+            sides = [(window.get(side), step.get(side)) for side in ("before", "after")]
+            known = [(wide, ms) for wide, ms in sides if wide and ms]
+            if any(wide >= _LONGER * ms for wide, ms in known) and not stage.get("apart"):
+                shown = " and ".join(f"{wide:,.2f}" for wide, _ in known)
+                longer.append(f"{stage.get('stage')}: {shown} ms")
+        if not longer:
+            return ""
+        return (
+            "A window ends with the GPU work of its step, so it can be longer than the step "
+            f"({'; '.join(longer)})"
+        )
 
     def _changed(self) -> str:
         """Return what the step of the first stage that changed gained and lost."""
@@ -203,7 +228,7 @@ def diff(
         DiffError: The runs cannot be compared, a condition cannot be read, or the comparison takes
             longer than `timeout_s`.
         InstallError: `stage2-launch` is not installed.
-        TypeError: An argument has another type, for instance a side that is not a run.
+        TypeError: An argument has the wrong type, for instance a side that is not a run.
 
     """
     if not isinstance(timeout_s, (int, float)):

@@ -34,7 +34,7 @@ class annotate:
     The trace file keeps `fields` with each instance: at most 16 numbers, booleans and strings. It
     keeps the first 64 bytes of a string, any other value as `str(value)`, and the fields that fit
     in 280 bytes. Only the stage2 collector keeps them; other tools get the name. Without a tool, a
-    range has no effect, and takes well below a microsecond.
+    range has no effect, and takes about 0.6 us, or 1 us with a field.
 
     A range must end in the thread that opened it: do not `await` or `yield` inside.
     """

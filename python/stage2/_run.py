@@ -74,10 +74,19 @@ class Run:
             error.obj = self
             raise error
 
+        def __getitem__(self, name: object) -> NoReturn:
+            """Say how tables are reached."""
+            which = f"run.{name}" if isinstance(name, str) and name in SOURCES else "run.stages"
+            raise TypeError(
+                f"a Run takes no [{name!r}]: its tables are attributes, such as `{which}`; "
+                "`run.metrics` is the dictionary of the whole report"
+            )
+
     def __repr__(self) -> str:
         """Name the file, the stages and what is missing."""
         try:
-            names = [visible(row.get("stage")) for row in self.stages[:_NAMED_STAGES]]
+            ranges = [row for row in self.stages if row["apart"] != "operator"] or self.stages
+            names = [visible(row.get("stage")) for row in ranges[:_NAMED_STAGES]]
             others = len(self.stages) - len(names)
             stages = ", ".join([*names, *([f"and {others} more"] if others else [])])
         except RunError as error:
@@ -132,15 +141,16 @@ class Run:
         """One row for each stage: those of the workload first, by their kernel time.
 
         `p50_ns`, `p99_ns` (None: of fewer than 100 steps), `max_ns` and `mean_ns` are times of a
-        step, call or token, which `per` names, without the cold first call. `steps` is the number
-        of times. `floor_ns` is the least time that the GPU needs for it. `idle_percent` and the
-        columns in `window` are shares of the windows of warm calls.
+        step, call or token, which `per` names, without the cold first call. `steps` is how many
+        steps or calls were timed. `floor_ns` is the least time that the GPU needs for it.
+        `idle_percent` and the columns in `window` are shares of the windows of warm calls.
 
         `gpu_window_ns`, `gpu_busy_ns` (any GPU work ran) and `kernel_sum_ns` (kernels that overlap
         count in full) are sums over all `instances`, the cold ones included, and those in `warm`
-        over the warm ones. Of a sampled run, the sums over all instances are estimates: what was
-        recorded, scaled by `instances` / `recorded_instances`. The columns that begin with
-        `recorded_` are not scaled.
+        over the warm ones. PyTorch operators that lie in no stage have rows, too (`apart` is
+        `operator`); `print` counts them instead of showing them. Of a sampled run, the sums over
+        all instances are estimates: what was recorded, scaled by `instances` /
+        `recorded_instances`. The columns that begin with `recorded_` are not scaled.
         """
         return self.table("stages")
 
@@ -178,11 +188,12 @@ class Run:
 
     @property
     def ranks(self) -> Table:
-        """One row for each stage and rank.
+        """One row for each stage and rank, in the order of the ranks.
 
-        `waiting_ns` is the time in its collectives before the last rank arrived, and `transfer_ns`
-        the time from then on. `communication_ns` adds up all communication kernels. In a sampled
-        run, all sums are scaled to all instances.
+        `warm_idle.ns` is the time of its `warm_idle.instances` warm calls in which its GPUs did not
+        work. `waiting_ns` is the time in its collectives before the last rank arrived, and
+        `transfer_ns` the time from then on. `communication_ns` adds up all communication kernels.
+        In a sampled run, all sums are scaled to all instances.
         """
         return self.table("ranks")
 
@@ -202,9 +213,10 @@ class Run:
     def collectives(self) -> Table:
         """One row for each stage, operation and communicator.
 
-        `time_ns` adds up the calls, each from its first kernel's start to its last kernel's end.
-        For `matched_calls`, which all ranks recorded, `waiting_ns` is the time before the last rank
-        arrived, and `transfer_ns` the time from then on.
+        `calls` counts each member: a collective of two ranks is two calls. `time_ns` adds up the
+        calls, each from its first kernel's start to its last kernel's end. For `matched_calls`,
+        which all ranks recorded, `waiting_ns` is the time before the last rank arrived, and
+        `transfer_ns` the time from then on.
         """
         return self.table("collectives")
 

@@ -36,8 +36,15 @@ _BELOW = {
     "recommendations": ("text", ["why"]),
 }
 """Columns of sentences that stand below those of another one, because each needs the width."""
-_REPEATED = {"kernels": ("stage", "short", "launch.grid")}
+_REPEATED = {
+    "kernels": ("stage", "short", "launch.grid"),
+    "collectives": ("stage", "operation", "communicator"),
+}
 """The last column stands behind the others if it tells rows apart in which these are the same."""
+LEVELS = {"late_ranks": "delays.steps."}
+"""The level that headings omit."""
+_HIDDEN = {"stages": ("apart", "operator", "operators that lie in no stage")}
+"""Rows that would hide the others: a column, its value, and what they are."""
 _EVEN_IF_UNKNOWN = ("energy_j", "mean_power_w")
 """Columns that are shown even if they are None in all rows, because they are what is looked for."""
 
@@ -55,14 +62,14 @@ FIRST: dict[str, str] = {
     "tokens_per_s_factor concerns_percent",
     "operators": "op_name calls nested_calls gpu_inclusive_ns gpu_exclusive_ns host_total_ns "
     "host_self_ns host_mean_ns kernels_inclusive",
-    "ranks": "stage who warm_idle.instances warm_idle.ns warm_waiting_ns warm_transfer_ns "
-    "host_warm_median_ns instances gpu_busy_ns gpu_idle_ns waiting_ns transfer_ns",
+    "ranks": "stage who warm_idle.ns warm_waiting_ns warm_transfer_ns host_warm_median_ns "
+    "warm_idle.instances instances gpu_busy_ns gpu_idle_ns waiting_ns transfer_ns",
     "late_ranks": "stage who delays.steps.late delays.steps.of delays.steps.median_ns "
-    "delays.steps.max_ns collectives late_collectives late_total_ns",
+    "delays.collectives delays.steps.max_ns collectives late_collectives late_total_ns",
     "steps": "stage first steps min_ns mean_ns max_ns path file",
     "timelines": "stage kind name start_ns length_ns class depth lane step file",
-    "collectives": "stage operation members calls time_ns transfer_ns waiting_ns bytes_total "
-    "bus_gb_per_s",
+    "collectives": "stage operation calls transfer_ns waiting_ns members time_ns bytes_max "
+    "bytes_total bus_gb_per_s communicator",
     "host_causes": "stage percent error_percent cause kind samples launch_gaps_percent "
     "beside_work_percent",
     "energy": "stage energy_j mean_power_w energy_absent joules_per_token uncertainty_j "
@@ -91,6 +98,7 @@ FIRST: dict[str, str] = {
 
 def text_of(table: Table) -> str:
     """Return the first rows, and the most important columns that fit into the terminal."""
+    table, hidden = _without_hidden(table)
     rows = table[:_SHOWN_ROWS]
     if not rows:
         return _filled(_size(table, []))
@@ -102,7 +110,7 @@ def text_of(table: Table) -> str:
     for name in _chosen(rows):
         if name in below:
             continue
-        head, texts = len(_heading(name)), _texts(rows, name)
+        head, texts = len(_heading(rows, name)), _texts(rows, name)
         most = _SHOWN_TEXT
         if name == lead:
             texts += [text for other in below for text in _texts(rows, other)]
@@ -132,10 +140,24 @@ def text_of(table: Table) -> str:
         is_text = _is_text(rows, name)
         cells = _in_cells(rows, name, wide, below if name == lead else [])
         columns.append([[_aligned(line, wide, is_text) for line in cell] for cell in cells])
-        columns[-1].insert(0, [_aligned(_heading(name)[:wide], wide, is_text)])
+        columns[-1].insert(0, [_aligned(_heading(rows, name)[:wide], wide, is_text)])
     names = [*widths, *(below if lead in widths else [])]
     lines = [line for cells in zip(*columns) for line in _side_by_side(cells)]
-    return "\n".join([*lines, _filled(_size(table, names)), *_left_out(rows, names)])
+    notes = [_filled(note) for note in (_size(table, names), hidden) if note]
+    return "\n".join([*lines, *notes, *_left_out(rows, names)])
+
+
+def _without_hidden(table: Table) -> tuple[Table, str]:
+    """Return a table without rows that would hide the others, and how many these are."""
+    column, value, what = _HIDDEN.get(table.name, ("", "", ""))
+    if column not in table.columns:
+        return table, ""
+    hidden = table.where(**{column: value})
+    if not 0 < len(hidden) < len(table):
+        return table, ""
+    others = (row for row in table if row[column] != value)
+    where = f'{table.name}.where({column}="{value}")'
+    return table._of(others), f"{len(hidden)} {what} are left out: {where}"
 
 
 def _texts(rows: Table, name: str) -> list[str]:
@@ -186,6 +208,7 @@ def _side_by_side(cells: Iterable[list[str]]) -> Iterator[str]:
 
 def html_of(table: Table) -> str:
     """Return the first rows and the most important columns as HTML."""
+    table, hidden = _without_hidden(table)
     rows = table[:_SHOWN_ROWS]
     names = _chosen(rows)[:_SHOWN_COLUMNS]
     if not names:
@@ -198,11 +221,11 @@ def html_of(table: Table) -> str:
         texts = _texts(rows, name)
         shown = texts if name in _PROSE else _shortened(texts, _SHOWN_TEXT)
         cells = [f"<td{style}>{escape(text)}</td>" for text in shown]
-        columns.append([f"<th{style}>{escape(_heading(name))}</th>", *cells])
+        columns.append([f"<th{style}>{escape(_heading(rows, name))}</th>", *cells])
     head, *body = (f"<tr>{''.join(line)}</tr>" for line in zip(*columns))
     return (
         f"<table><thead>{head}</thead><tbody>{''.join(body)}</tbody></table>"
-        f"<p>{escape(_size(table, names))}</p>"
+        f"<p>{escape(_size(table, names))}</p>" + (f"<p>{escape(hidden)}</p>" if hidden else "")
     )
 
 
@@ -235,7 +258,10 @@ def _size(table: Table, names: list[str]) -> str:
         return f"{table.name}: no rows" + (f": {table.absent}" if table.absent else "")
     shown = f"{_SHOWN_ROWS} of " if number > _SHOWN_ROWS else ""
     rows = f"{shown}{number:,} row{'' if number == 1 else 's'}"
-    notes = ["omit `_ns`"] if any(map(_is_time, names)) else []
+    omitted = ["`_ns`"] if any(map(_is_time, names)) else []
+    levels = dict.fromkeys(_level(table, name) for name in names)
+    omitted += [f"`{level}`" for level in levels if level]
+    notes = [f"omit {' and '.join(omitted)}"] if omitted else []
     notes += ["write `_percent` as %"] if any(map(_is_share, names)) else []
     note = f"; headings {' and '.join(notes)}" if notes else ""
     return f"{table.name}: {rows}, {len(names)} of {len(table.columns)} columns{note}"
@@ -274,8 +300,14 @@ def _is_share(column: str) -> bool:
     return column.endswith(_SHARE)
 
 
-def _heading(column: str) -> str:
-    text = visible(column)
+def _level(table: Table, column: str) -> str:
+    """Return the level that the heading of a column omits."""
+    level = LEVELS.get(table.name, "")
+    return level if column.startswith(level) else ""
+
+
+def _heading(table: Table, column: str) -> str:
+    text = visible(column[len(_level(table, column)) :])
     if _is_share(text):
         return f"{text[: -len(_SHARE)]} %"
     return text[:-3] if _is_time(text) else text

@@ -204,7 +204,8 @@ def _stage_operators(metrics: Metrics) -> str:
 
 def _ranks(metrics: Metrics) -> str:
     number = len(_rows(metrics.get("processes"), "processes"))
-    return f"{number} process{'' if number == 1 else 'es'} in the run; ranks are compared from two"
+    processes = f"{number} process{'' if number == 1 else 'es'}"
+    return f"the run has {processes}, and a comparison of ranks needs at least two"
 
 
 def _collectives(metrics: Metrics) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, List, Mapping
 
 from ._absent import absence_of
@@ -117,7 +118,15 @@ def _of_calls(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def ranks(rows: Rows, metrics: Mapping[str, Any]) -> Rows:
-    """Return the rows with all sums over all instances, as those of stages."""
+    """Return the rows by stage and rank, with all sums over all instances, as those of stages."""
+    order = list(dict.fromkeys(str(row.get("stage")) for row in rows))
+
+    def place(row: Mapping[str, Any]) -> tuple[int, float]:
+        rank = row.get("rank")
+        number = rank if isinstance(rank, int) else math.inf
+        return order.index(str(row.get("stage"))), number
+
+    rows = sorted(rows, key=place)
     listed = metrics.get("stages")
     stages = [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else []
     sampled = {str(row.get("stage")): row for row in stages if _is_sampled(row)}

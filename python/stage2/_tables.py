@@ -21,7 +21,7 @@ from typing import (
     overload,
 )
 
-from ._show import FIRST, html_of, text_of
+from ._show import FIRST, LEVELS, html_of, text_of
 
 if TYPE_CHECKING:
     import pandas
@@ -184,6 +184,21 @@ class Table(List[Dict[str, Any]]):
         """Copy and pickle the table without methods that change it."""
         return _restored, (self.name, list(self), self.columns, self.absent)
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Name the way to a column, or similar attributes."""
+            known = [other for other in dir(self) if not other.startswith("_")]
+            said = f"the table {self.__dict__.get('name')!r} has no attribute {name!r}"
+            if name in self.__dict__.get("columns", ()):
+                hint = f": it is a column, and `[{name!r}]` gives the list of its values"
+            else:
+                hint = close_to(name, known)
+            error = AttributeError(said + hint)
+            # Otherwise, tracebacks of Python 3.10 and later add their own suggestion.
+            error.obj = self
+            raise error
+
     def _refuse(self, *values: Any, **_options: Any) -> NoReturn:
         """Raise a TypeError: a table is read-only."""
         named = [name for name in values if isinstance(name, str) and name in self.columns]
@@ -207,8 +222,8 @@ class Table(List[Dict[str, Any]]):
         if not isinstance(other, Table) or other.name != self.name:
             what = f"the table {other.name!r}" if isinstance(other, Table) else repr(other)
             raise TypeError(
-                f"the rows of {self.name!r} can only be followed by rows of a table of the same "
-                f"name, not by {what}"
+                f"only another table {self.name!r} can be added to the table {self.name!r}, not "
+                f"{what}"
             )
         columns = list(dict.fromkeys([*self.columns, *other.columns]))
         rows = ({name: row.get(name) for name in columns} for row in [*self, *other])
@@ -257,8 +272,10 @@ class Table(List[Dict[str, Any]]):
 
     def _no_column(self, name: str) -> str:
         said = f"the table {self.name!r} has no column {name!r}"
-        # Headings leave the unit out, or write it as %.
-        for whole in (f"{name}_ns", f"{name}.ns", name.replace(" %", "_percent")):
+        # Headings leave the unit out, or write it as %, and a level.
+        level = LEVELS.get(self.name, "")
+        units = (f"{name}_ns", f"{name}.ns", name.replace(" %", "_percent"))
+        for whole in (*units, f"{level}{name}", f"{level}{name}_ns"):
             if whole in self.columns:
                 return f"{said}; did you mean {whole!r}?"
         for column in self.columns:
@@ -283,9 +300,9 @@ class Table(List[Dict[str, Any]]):
     def to_pandas(self) -> pandas.DataFrame:
         """Return a `pandas.DataFrame` of shape (rows, columns), with the columns of `columns`.
 
-        The types are `Int64`, `float64`, `boolean` and that of text, whatever the table holds, so
-        times stay exact and frames of several runs can be concatenated. A tuple is one object in a
-        cell.
+        The types are `Int64`, `float64`, `boolean` and the type that pandas gives text, whatever
+        the table holds, so times stay exact and frames of several runs can be concatenated. A tuple
+        is one object in a cell.
 
         Raises:
             ImportError: pandas is not installed.

@@ -192,3 +192,13 @@ def test_the_launcher_does_not_run_under_the_collector(
     monkeypatch.setattr("os.environ", {"LD_PRELOAD": "/no/libstage2.so"})
     with pytest.raises(stage2.DiffError, match=r"ended with 2\): diff --json ./-a --against ./b=c"):
         stage2.diff("-a", "b=c")
+
+
+@needs_launcher
+def test_a_window_that_is_longer_than_its_step_is_explained() -> None:
+    change = stage2.diff(SAMPLES / "vllm_sorting", SAMPLES / "vllm_server")
+    said = "it can be longer than the step (mixed: 30.59 and 30.05 ms)"
+    assert change.lines["window"].endswith(said), change.lines["window"]
+    for stage in change.comparison["stages"]:
+        stage["metrics"] = [row for row in stage["metrics"] if row["metric"] != "window_ms"]
+    assert "longer than" not in change.lines["window"]

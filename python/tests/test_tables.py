@@ -384,7 +384,9 @@ def test_tables_of_the_same_name_can_be_joined() -> None:
     assert (whole.absent is None) == bool(whole)
     further: Any
     for further in ([{}], sample("vllm_sorting").kernels, None):
-        with pytest.raises(TypeError, match="rows of a table of the same name, not by"):
+        with pytest.raises(
+            TypeError, match="only another table 'stages' can be added to the table 'stages', not"
+        ):
             one + further
 
 
@@ -430,7 +432,7 @@ def test_energy_that_is_not_known_says_why(monkeypatch: pytest.MonkeyPatch) -> N
     energy = sample("vllm_sorting").energy
     why = energy.row(stage="decode")["energy_absent"]
     assert why.startswith(
-        "it could be off by 49 %, more than 10 %: the reads of the energy are 122"
+        "it could be off by 49 %, more than 10 %: its energy was read only every 122 ms, "
     )
     assert "energy_j" in str(energy).splitlines()[0]
     known = {"energy": [{"stage": "a", "energy_j": {"known": 3.5}}]}
@@ -455,6 +457,60 @@ def test_late_ranks_are_those_that_are_late() -> None:
     given = [{**row, "delays": None} for row in run.metrics["ranks"]["late"]]
     noise = Run(Path("x"), {"ranks": {**run.metrics["ranks"], "late": given}})
     assert not noise.late_ranks and "by more than noise" in (noise.late_ranks.absent or "")
+
+
+def test_a_screen_has_what_each_table_is_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    run = sample("vllm_two_gpus")
+    head, decode, _, outside, size, _ = str(run.late_ranks).splitlines()
+    assert head.split()[:5] == ["stage", "who", "late", "of", "median"], head
+    assert decode.split()[:6] == ["decode", "rank", "0", "190", "191", "1.64"], decode
+    # It has no steps: so many collectives were late.
+    assert head.split()[5] == "delays.collectives" and outside.split()[-2] == "4", outside
+    assert size.endswith("headings omit `_ns` and `delays.steps.`"), size
+    with pytest.raises(KeyError, match=r"did you mean 'delays\.steps\.median_ns'"):
+        run.late_ranks["median"]
+    # Two rows of one operation have different communicators.
+    rows = [line.split()[:3] for line in str(run.collectives).splitlines()[1:10]]
+    assert len({tuple(row) for row in rows}) == 9, rows
+    assert ["prefill", "all_reduce", "-"] in rows
+    # The time is first, and the ranks are in one order.
+    assert str(run.ranks).splitlines()[0].split()[2] == "warm_idle"
+    by_stage = {
+        stage: [r["rank"] for r in run.ranks.where(stage=stage)] for stage in ("decode", "prefill")
+    }
+    assert by_stage == {"decode": [0, 1], "prefill": [0, 1]}
+    given = [row["rank"] for row in run.metrics["ranks"]["stages"] if row["stage"] == "prefill"]
+    assert given == [1, 0], "the report has another order"
+
+
+def test_operators_do_not_hide_the_stages() -> None:
+    stages = sample("runner").stages
+    shown = str(stages)
+    where = 'stages.where(apart="operator")'
+    assert (
+        "aten::" not in shown
+        and f"22 operators that lie in no stage are left out: {where}" in shown
+    )
+    assert "aten::" not in stages._repr_html_() and "22 operators" in stages._repr_html_()
+    assert len(stages) == 25 and "aten::" in str(stages.where(apart="operator"))
+    assert "left out" not in str(sample("vllm_sorting").stages)
+
+
+def test_what_is_no_attribute_or_key_leads_to_what_is_meant() -> None:
+    run: Any = sample("vllm_sorting")
+    for key, way in (
+        ("stages", "`run.stages`"),
+        ("x", "`run.stages`"),
+        ("kernels", "`run.kernels`"),
+    ):
+        with pytest.raises(TypeError, match=way):
+            run[key]
+    with pytest.raises(AttributeError, match=r"is a column, and `\['p50_ns'\]` gives the list"):
+        print(run.stages.p50_ns)
+    with pytest.raises(AttributeError, match="did you mean 'columns'"):
+        print(run.stages.colums)
+    assert not hasattr(run.stages, "__array__")
 
 
 @pytest.mark.parametrize("width", [40, 80, 132])

@@ -155,7 +155,7 @@ pub struct Watched {
 }
 
 /// As a report has it.
-const MISSING: &str = "at most the last flush period (STAGE2_FLUSH_MS) is missing";
+const MISSING: &str = "up to one flush period of its records (STAGE2_FLUSH_MS) is missing";
 
 /// That clocks differ, and by how much.
 pub(crate) fn clock_differs(ahead_ns: i128) -> String {
@@ -185,8 +185,8 @@ impl Watched {
     pub(crate) fn is_over(&mut self) {
         if self.state == FileState::Growing && !self.is_torn && !self.states_its_end {
             self.is_cut_off = true;
-            let what = if self.is_gone { "was killed" } else { "was killed, or still runs" };
-            self.warn(format!("it {what}: {MISSING}"));
+            let what = if self.is_gone { "killed" } else { "killed, or still running" };
+            self.warn(format!("{what}; {MISSING}"));
         }
     }
 

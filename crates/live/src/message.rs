@@ -10,7 +10,7 @@ use crate::MAX_STAGES;
 use crate::look::{LAG_NS, Look, Watched, clock_differs};
 
 /// Any change of what [`Look`] holds is another version.
-const VERSION: u32 = 6;
+const VERSION: u32 = 7;
 /// Processes of one host.
 const PROCESSES: usize = 1_024;
 /// Kernels of a process that are told, the longest first.
@@ -233,8 +233,8 @@ mod tests {
             ("HTTP".to_owned(), "not from `feed`"),
             ("[".repeat(100_000), "not from `feed`"),
             (
-                good.replace("\"stage2_live\":6", "\"stage2_live\":9"),
-                "version 9, and this program reads version 6",
+                good.replace("\"stage2_live\":7", "\"stage2_live\":9"),
+                "version 9, and this program reads version 7",
             ),
             (good.replace("node-1", "node\\u001b[2J"), "control characters"),
             (good.replace("node-1", "node\u{202e}"), "control characters"),

@@ -68,6 +68,8 @@ pub struct StageNumbers {
     pub tokens: u64,
     /// Steps that said how many tokens.
     pub steps_with_tokens: u64,
+    /// How long these were open together, ns.
+    pub tokens_ns: u64,
     /// Sum of the requests over the engine steps that give them.
     pub requests: u64,
     /// Steps that gave their requests.
@@ -107,6 +109,7 @@ impl StageNumbers {
         }
         if let Some(tokens) = batch.tokens {
             self.steps_with_tokens += 1;
+            self.tokens_ns = self.tokens_ns.saturating_add(ns);
             self.tokens = self.tokens.saturating_add(tokens);
         }
         if let Some(requests) = batch.requests {
@@ -133,6 +136,7 @@ impl StageNumbers {
             (&mut self.within, other.within),
             (&mut self.tokens, other.tokens),
             (&mut self.steps_with_tokens, other.steps_with_tokens),
+            (&mut self.tokens_ns, other.tokens_ns),
             (&mut self.requests, other.requests),
             (&mut self.steps_with_requests, other.steps_with_requests),
             (&mut self.window_ns, other.window_ns),
@@ -199,10 +203,16 @@ impl StageNumbers {
     /// Mean number of requests in a step, over the steps that give it.
     pub fn requests_per_step(&self) -> Option<f64> {
         let (steps, requests) = match &self.run {
-            Some(run) => (run.times.count(), run.requests),
+            Some(run) => (run.steps_with_requests, run.requests),
             None => (self.steps_with_requests, self.requests),
         };
         (steps > 0 && self.steps_with_requests > 0).then(|| requests as f64 / steps as f64)
+    }
+
+    /// The part of the time in its instances that those with known tokens were open: of no other time, a rate is known.
+    pub fn tokens_part(&self) -> Option<f64> {
+        let is_known = self.steps_with_tokens > 0 && self.steps_ns > 0 && self.tokens_ns > 0;
+        is_known.then(|| (self.tokens_ns as f64 / self.steps_ns as f64).min(1.0))
     }
 
     fn share_of_windows(&self, ns: u64) -> Option<f64> {
@@ -215,14 +225,34 @@ impl StageNumbers {
 pub struct RunSteps {
     times: Series,
     tokens: u64,
+    /// How long the steps took together whose tokens are known, ns.
+    tokens_ns: u64,
     requests: u64,
+    steps_with_requests: u64,
 }
 
 impl RunSteps {
     fn merge(&mut self, other: &Self) {
         self.times.merge(&other.times);
         self.tokens = self.tokens.saturating_add(other.tokens);
+        self.tokens_ns = self.tokens_ns.saturating_add(other.tokens_ns);
         self.requests = self.requests.saturating_add(other.requests);
+        self.steps_with_requests =
+            self.steps_with_requests.saturating_add(other.steps_with_requests);
+    }
+
+    fn push(&mut self, ns: u64, batch: Batch) -> bool {
+        if let Some(tokens) = batch.tokens {
+            self.tokens = self.tokens.saturating_add(tokens);
+            self.tokens_ns = self.tokens_ns.saturating_add(ns);
+        }
+        if let Some(requests) = batch.requests {
+            self.requests = self.requests.saturating_add(requests);
+            self.steps_with_requests += 1;
+        }
+        let is_kept = self.times.push(ns);
+        self.times.fold(EXACT_VALUES);
+        is_kept
     }
 
     /// Whether a report may find some of them to be outliers, whose time its shares leave out: those are far longer than
@@ -238,9 +268,9 @@ impl RunSteps {
             && part >= self.times.sum() as f64 * OUTLIERS_PERCENT as f64
     }
 
-    /// Tokens per second of the steps.
+    /// Tokens per second of the steps whose tokens are known.
     pub fn tokens_per_s(&self) -> Option<f64> {
-        let seconds = self.times.sum() as f64 / 1e9;
+        let seconds = self.tokens_ns as f64 / 1e9;
         (self.tokens > 0 && seconds > 0.0).then(|| self.tokens as f64 / seconds)
     }
 }
@@ -261,10 +291,7 @@ impl Run {
         let Some(ns) = step.ns else { return };
         let [warm, cold] = self.steps.entry((step.stage, step.within)).or_default();
         let steps = if step.is_cold { cold } else { warm };
-        self.kept += usize::from(steps.times.push(ns));
-        steps.times.fold(EXACT_VALUES);
-        steps.tokens = steps.tokens.saturating_add(step.batch.tokens.unwrap_or(0));
-        steps.requests = steps.requests.saturating_add(step.batch.requests.unwrap_or(0));
+        self.kept += usize::from(steps.push(ns, step.batch));
         if self.kept > TIMES_KEPT {
             self.steps.values_mut().flatten().for_each(|steps| steps.times.fold(0));
             self.kept = 0;
@@ -635,6 +662,32 @@ mod tests {
         sum.add(&second);
         assert_eq!(sum, whole);
         assert_eq!(sum.busy_share(), None);
+    }
+
+    /// Hazard (Watching what runs): Some steps state no tokens and no requests, such as those of another program, and count
+    ///  as steps with none.
+    /// Promise: Rates and means are of the steps that state them.
+    #[test]
+    fn a_step_without_known_tokens_or_requests_does_not_count_as_one_with_none() {
+        let known = Batch { tokens: Some(40), requests: Some(8), goes_on: false };
+        let mut numbers = StageNumbers::default();
+        let mut runs = [RunSteps::default(), RunSteps::default()];
+        for _ in 0..3 {
+            numbers.step(1_000_000, known);
+            runs[0].push(1_000_000, known);
+        }
+        for _ in 0..9 {
+            numbers.step(2_000_000, Batch::default());
+            runs[1].push(2_000_000, Batch::default());
+        }
+        assert_eq!(numbers.requests_per_step(), Some(8.0));
+        assert_eq!(numbers.tokens_part(), Some(3.0 / 21.0));
+        let [mut all, unknown] = runs;
+        assert_eq!(unknown.tokens_per_s(), None);
+        all.merge(&unknown);
+        numbers.run = Some(all);
+        assert_eq!(numbers.requests_per_step(), Some(8.0));
+        assert_eq!(numbers.run.and_then(|run| run.tokens_per_s()), Some(40_000.0));
     }
 
     #[test]

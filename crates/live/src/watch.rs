@@ -27,6 +27,8 @@ const TICK_BYTES: u64 = 64 << 20;
 const READ_BYTES: u64 = 32 << 20;
 /// And one that catches up: a fraction of a second.
 const CATCH_UP_BYTES: u64 = 4 << 20;
+/// And one at the end, for what waits to become final.
+const LAST_BYTES: u64 = 1 << 20;
 /// So far behind, and the part up to the last [`KEPT_BYTES`] is left out.
 const SKIM_BYTES: u64 = 512 << 20;
 const KEPT_BYTES: u64 = 64 << 20;
@@ -77,6 +79,8 @@ pub struct Watch {
     host: String,
     /// Grows while files are read.
     progress: Arc<AtomicU64>,
+    /// What came after [`Self::read_what_is_there`] began is not wanted.
+    is_enough: bool,
 }
 
 impl Watch {
@@ -113,10 +117,44 @@ impl Watch {
         self.tick_at(now_ns(), CATCH_UP_BYTES);
     }
 
+    /// Reads what is there now until what waits is final, and not what is added meanwhile: files may grow faster than they
+    /// are read. `tell` gets the bytes that are read, and how many there are.
+    pub fn read_what_is_there(&mut self, mut tell: impl FnMut(u64, u64)) {
+        self.find();
+        for tracked in &mut self.files {
+            tracked.goal = Some(tracked.follow.bytes() + tracked.follow.backlog());
+        }
+        let left = |of: &Tracked| of.goal.map_or(0, |goal| goal.saturating_sub(of.follow.bytes()));
+        let unread = |all: &[Tracked]| all.iter().map(left).fold(0u64, u64::saturating_add);
+        let (all, mut before) = (unread(&self.files), u64::MAX);
+        loop {
+            let now = unread(&self.files);
+            // A frame that is not whole stays.
+            if now == 0 || now == before {
+                break;
+            }
+            tell(all - now.min(all), all);
+            before = now;
+            self.catch_up();
+        }
+        for tracked in &mut self.files {
+            tracked.is_read = true;
+            tracked.process.is_current();
+        }
+        self.is_enough = true;
+        for _ in 0..=QUIET_TICKS {
+            self.tick_at(now_ns(), LAST_BYTES);
+            // All go on, so that nothing becomes final.
+            if self.behind > 0 && self.files.iter().all(|tracked| tracked.quiet == 0) {
+                break;
+            }
+        }
+    }
+
     fn tick_at(&mut self, now_ns: u64, mut budget: u64) {
         self.now_ns = now_ns;
         // Ticks are a second apart, other readings are not.
-        let ticks = u32::from(budget == TICK_BYTES);
+        let ticks = u32::from(matches!(budget, TICK_BYTES | LAST_BYTES));
         self.find();
         self.behind = 0;
         let count = self.files.len();
@@ -265,6 +303,7 @@ impl Watch {
                 is_read: false,
                 is_gone: false,
                 ahead_ns: None,
+                goal: None,
             });
         }
     }
@@ -326,7 +365,8 @@ impl Watch {
             let is_old = |last: u64| is_old(self.now_ns, last);
             of.state != FileState::Growing || of.is_gone || of.last_wall_ns.is_some_and(is_old)
         };
-        let is_reading = self.behind >= CURRENT_BYTES || self.files.iter().any(|of| !of.is_read);
+        let is_behind = self.behind >= CURRENT_BYTES || self.files.iter().any(|of| !of.is_read);
+        let is_reading = is_behind && !self.is_enough;
         // Where nothing more comes, the last seconds would be those in which the program ended.
         if !is_reading && processes.iter().all(is_over) {
             for (process, newest) in processes.iter_mut().zip(newest) {
@@ -395,6 +435,8 @@ struct Tracked {
     is_gone: bool,
     /// By how much its clock was ahead of ours when it wrote last.
     ahead_ns: Option<i128>,
+    /// So many bytes were there when [`Watch::read_what_is_there`] began.
+    goal: Option<u64>,
 }
 
 impl Tracked {

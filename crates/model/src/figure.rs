@@ -139,8 +139,8 @@ pub enum Absent {
     TooShortForEnergy,
     /// The reads of the energy are too far apart for the windows of the stage.
     #[error(
-        "it could be off by {percent} %, more than 10 %: the reads of the energy are {spacing_ms} ms \
-         apart, which is too much for its windows (make them longer)"
+        "it could be off by {percent} %, more than 10 %: its energy was read only every \
+         {spacing_ms} ms, too seldom for windows as short as these (make them longer)"
     )]
     EnergyUncertain {
         /// How far it could be off, percent, rounded.

@@ -192,7 +192,7 @@ impl LateHost {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LateDelays {
-    /// How many.
+    /// At how many collectives.
     pub collectives: u64,
     /// How late it was there, behind the median of the others, on average, ns.
     pub mean_ns: u64,

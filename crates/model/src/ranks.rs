@@ -183,7 +183,7 @@ pub struct CollectiveRow {
     pub communicator: Option<String>,
     /// Members of the communicator that were recorded.
     pub members: u64,
-    /// Calls, over all members.
+    /// Calls, counted at each member: a collective of two ranks is two calls.
     pub calls: u64,
     /// Calls that graph replays made.
     pub replayed_calls: u64,

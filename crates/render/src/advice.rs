@@ -102,8 +102,8 @@ fn leads(more: usize) -> String {
 pub(crate) fn no_advice(report: &Report) -> String {
     let mut lines = report.answer.lines.iter();
     let first = lines.find(|line| line.label == "first").map(|line| line.text.as_str());
-    match first.and_then(|text| text.strip_prefix("no recommendation follows ")) {
-        Some(why) => format!("no recommendation follows {why}"),
+    match first.filter(|text| text.contains(" support no recommendation (")) {
+        Some(why) => why.to_owned(),
         None => "no takeaway suggests a change".to_owned(),
     }
 }

@@ -230,7 +230,9 @@ fn own_report(watched: &LiveSource) -> Option<String> {
     let is_old = written.and_then(|at| at.elapsed().ok()).is_some_and(|age| age > REPORTING);
     let goes_on = record.state != RunState::Closed && !is_old;
     Some(match goes_on {
-        true => format!("the launcher writes the report; if it was killed: {command}"),
+        true => {
+            format!("its launcher writes the report. If the launcher was killed, run {command}")
+        }
         false => format!("{command} writes the report"),
     })
 }
@@ -499,8 +501,9 @@ mod tests {
         let command = format!("`stage2-launch report {}`", visible_path(run.path()));
         for state in [RunState::Running, RunState::Reporting] {
             write(state);
-            let next =
-                format!("Ended; the launcher writes the report; if it was killed: {command}");
+            let next = format!(
+                "Ended; its launcher writes the report. If the launcher was killed, run {command}"
+            );
             assert_eq!([true, false].map(|keys| what_next(&watched, keys)), [next.clone(), next]);
         }
         let later = format!("Ended; {command} writes the report");

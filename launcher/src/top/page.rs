@@ -9,10 +9,13 @@ mod hosts;
 mod kernels;
 mod minute;
 mod processes;
+mod runs;
+mod stages;
 
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use clap::ValueEnum;
 use foot::foot;
@@ -21,11 +24,12 @@ use gpus::{counters, gpus};
 use head::{head, is_first, nothing};
 use help::help;
 use hosts::hosts;
-use kernels::{kernel_table, kernels_of};
+use kernels::{kernel_table, kernels_of, without_kernels};
 use minute::minute;
-use processes::{processes, runs, sorted_processes, waits};
+use processes::{processes, sorted_processes, waits};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
+use runs::{of_members, part as part_of_run, run_numbers, runs};
 use stage2_contract::order::Order as _;
 use stage2_contract::stats::P99_VALUES;
 use stage2_contract::text::numbers::count;
@@ -33,8 +37,13 @@ use stage2_contract::text::shorten;
 use stage2_live::{FileState, Look, SILENT_NS, StageNumbers, Watched, Window};
 use stage2_model::{HOST_SAMPLES_LEAST, Role, TAIL_VALUES};
 use stage2_read::roles::{Meant, RoleSettings};
+use stage2_read::trace::stats::Series;
+use stages::{stage_table, whose_times};
 
 use crate::live_source::Switch;
+
+/// A process, by host and number.
+pub(crate) type Id = (String, u32);
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct State {
@@ -49,7 +58,7 @@ pub(crate) struct State {
     /// Lines of the help above the first one that is shown.
     pub(crate) help_above: usize,
     /// The process whose numbers are shown, by host and number; `None`: all.
-    pub(crate) only: Option<(String, u32)>,
+    pub(crate) only: Option<Id>,
     /// The next key states whether this is to be done.
     pub(crate) asked: Option<Switch>,
     /// Only stages and kernels with this in their names are shown. Empty: all.
@@ -126,8 +135,8 @@ pub(crate) struct View {
     pub(crate) empty_targets: Vec<String>,
     /// That the run has ended, and what to do next.
     pub(crate) ended: Option<String>,
-    /// Tokens per second of its stages, as its report knows them.
-    pub(crate) reported_tokens: BTreeMap<String, f64>,
+    /// Of each report, its folder and the tokens per second of its stages.
+    pub(crate) reported_tokens: Vec<(PathBuf, BTreeMap<String, f64>)>,
     /// Kernels that the page showed last, and those above them: a key scrolls by as many.
     pub(crate) kernels_shown: Cell<usize>,
     pub(crate) kernels_above: Cell<usize>,
@@ -135,9 +144,6 @@ pub(crate) struct View {
     pub(crate) help_beyond: Cell<usize>,
 }
 
-/// Names get no more columns: numbers stay near to them on a wide terminal.
-const STAGE_COLUMNS: usize = 40;
-const STAGE_LEAST: usize = 16;
 const KERNEL_COLUMNS: usize = 72;
 const HOST_COLUMNS: usize = 24;
 
@@ -147,17 +153,20 @@ const KERNELS_FROM: usize = 10;
 /// Rows of kernels that are more important than a line for each GPU.
 const KERNELS_LEAST: usize = 6;
 
-/// Rows of kernels, with a title, from which a line states whose times those of the stages are.
-const WHOSE_FROM: usize = 4;
+/// Lines from which one of them states whose times those of the stages are.
+const WHOSE_FROM: usize = 3;
 
 /// From this width, kernels have numbers per call, and from this one, the tables have more columns.
 const WITH_CALLS: usize = 98;
 const WIDE: usize = 130;
 
-/// A stage over all processes.
+/// A stage over all processes of a run.
 #[derive(Default)]
 struct Row {
     name: String,
+    /// Where several runs are shown: its name, and its processes.
+    run: Option<String>,
+    members: Option<BTreeSet<Id>>,
     processes: u64,
     sum: StageNumbers,
     /// What the times are of, as in a report, and how many of these ended per second.
@@ -173,7 +182,9 @@ struct Row {
     other: Option<f64>,
     /// The part of `busy` in which communication waited.
     wait: Option<f64>,
+    /// Of the processes that know theirs.
     tokens_per_s: Option<f64>,
+    with_tokens: u64,
     requests: Option<f64>,
     launches_per_s: f64,
     /// Calls or steps with recorded work, and the processes, of which GPU work is recorded.
@@ -184,40 +195,8 @@ struct Row {
     launches_none: bool,
 }
 
-/// Columns of a stage and their widths. The last ones need a wide terminal, or stages without tokens.
-const STAGE_TITLES: [(&str, usize); 14] = [
-    ("PER", 4),
-    ("P50 ms", 7),
-    (P99, 7),
-    ("BUSY", 5),
-    (WAIT, 7),
-    ("GAPS", 5),
-    ("IDLE", 5),
-    (OTHER, 5),
-    (TOKENS, 8),
-    (REQUESTS, 5),
-    (RATE, 12),
-    (P90, 7),
-    (WORK_EACH, 11),
-    (WORK, 7),
-];
-
-/// Only where it is worth a column.
-const OTHER: &str = "OTHER";
-const OTHER_LEAST: f64 = 0.01;
-
-/// A part of BUSY, in brackets; only where ranks communicate.
-const WAIT: &str = "(WAIT)";
-/// Only where a stage has them.
-const TOKENS: &str = "TOKENS/S";
-const REQUESTS: &str = "REQS";
-/// Only while a run goes on: rates of the last seconds, which a report does not have. Each cell has its unit.
-const RATE: &str = "RATE";
-const WORK: &str = "WORK/S";
-const P90: &str = "P90 ms";
-/// Gives way to the parts of the time.
-const P99: &str = "P99 ms";
-const WORK_EACH: &str = "GPU WORK";
+/// At the end of a line that has no room for all.
+const MORE: &str = " …";
 
 /// The part of the time in which no work ran, within calls or between them. IDLE, of a stage, is another one.
 const UNUSED: &str = "NO WORK";
@@ -229,7 +208,9 @@ pub(crate) fn stages(view: &View) -> usize {
 
 /// How many kernels the chosen stage has.
 pub(crate) fn kernels(view: &View) -> usize {
-    rows(view).get(view.state.chosen).map_or(0, |row| kernels_of(&seen(view), row).0.len())
+    rows(view)
+        .get(view.state.chosen)
+        .map_or(0, |row| kernels_of(&seen(view, Some(row)), row).0.len())
 }
 
 /// The process that is shown alone.
@@ -244,25 +225,28 @@ fn shown(view: &View) -> impl Iterator<Item = &Watched> {
     view.look.processes.iter().filter(move |of| only.as_ref().is_none_or(|only| *only == id(of)))
 }
 
-/// What is known of the processes that are shown, without the others.
-fn seen(view: &View) -> Cow<'_, View> {
+/// What is known of the processes that are shown, of the run of a row, without the others.
+fn seen<'v>(view: &'v View, row: Option<&Row>) -> Cow<'v, View> {
     match only(view) {
-        Some(process) => Cow::Owned(View {
-            look: Look { processes: vec![process.clone()], ..Look::default() },
-            state: view.state.clone(),
-            has_colour: view.has_colour,
-            ..View::default()
-        }),
+        Some(process) => Cow::Owned(of_members(view, &[id(process)].into())),
+        None => of_run(view, row),
+    }
+}
+
+/// What is known of the run of a row.
+fn of_run<'v>(view: &'v View, row: Option<&Row>) -> Cow<'v, View> {
+    match row.and_then(|row| row.members.as_ref()) {
+        Some(members) => Cow::Owned(of_members(view, members)),
         None => Cow::Borrowed(view),
     }
 }
 
-fn id(process: &Watched) -> (String, u32) {
+fn id(process: &Watched) -> Id {
     (process.host.clone(), process.pid)
 }
 
 /// The process that the page shows above or below the chosen one; `None`, for all, is above the first.
-pub(crate) fn neighbour(view: &View, is_below: bool) -> Option<(String, u32)> {
+pub(crate) fn neighbour(view: &View, is_below: bool) -> Option<Id> {
     let rows = rows(view);
     let sorted = sorted_processes(view, rows.get(view.state.chosen));
     let chosen = view.state.only.as_ref();
@@ -284,9 +268,9 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     let (kernels_shown, kernels_above) = (&view.kernels_shown, &view.kernels_above);
     let view = &*without_numbers(view);
     let mut lines = head(view, width);
-    let seen = &*seen(view);
     let rows = rows(view);
     let chosen = view.state.chosen.min(rows.len().saturating_sub(1));
+    let (seen, all_seen) = (&*seen(view, rows.get(chosen)), &*seen(view, None));
     // Whatever there is to say, one stage and the titles of its columns stay.
     let foot = foot(view, &rows, width, height.saturating_sub(lines.len() + 2));
     // What is left is shared; kernels get what the others leave.
@@ -299,18 +283,18 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     let processes_in = |lines: usize| processes(view, rows.get(chosen), lines, width);
     let mut processes = processes_in(for_processes);
     let (minute, mut states) = match left >= 14 && view.ended.is_none() {
-        true => (minute(seen, rows.get(chosen), width), gpus(seen, left / 8, width)),
+        true => (minute(seen, rows.get(chosen), width), gpus(all_seen, left / 8, width)),
         false => (Vec::new(), Vec::new()),
     };
     // Of a run that has ended, they would be of its last second.
     let counters = match view.ended {
-        None => counters(seen, (left / 8).max(1), width),
+        None => counters(all_seen, (left / 8).max(1), width),
         Some(_) => Vec::new(),
     };
     let for_hosts = if left < 30 { left / 5 } else { left / 4 }.max(1);
     let hosts_in = |lines: usize| match view.look.is_reading || is_first(view) {
         true => Vec::new(),
-        false => hosts(view, rows.get(chosen), lines, width),
+        false => hosts(&of_run(view, rows.get(chosen)), rows.get(chosen), lines, width),
     };
     let mut hosts = hosts_in(for_hosts);
     // The title of the hosts has its line already.
@@ -318,21 +302,36 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     let others = for_stages + processes.len() + with_hosts + minute.len() + counters.len();
     // The titles of the kernels and of the processes have their lines, too.
     let mut for_kernels = (left + 2).saturating_sub(others + states.len());
-    // A title and a sum say nothing: stages have the lines.
-    let for_stages = match for_kernels {
-        0..3 => (for_stages + std::mem::take(&mut for_kernels)).min(rows.len()),
-        _ => for_stages,
-    };
-    if for_kernels <= KERNELS_LEAST && states.len() > 1 {
-        states = gpus(seen, 1, width);
-        for_kernels = (left + 2).saturating_sub(others + states.len());
+    let whose = rows.get(chosen).and_then(|row| whose_times(view, row, &rows, width));
+    let whose = whose.filter(|_| left >= WHOSE_FROM);
+    let mut for_stages = for_stages;
+    // As long as there is more than one row, the columns are worth less than whose they are.
+    if whose.is_some() && for_kernels == 0 && for_stages > 1 {
+        for_stages -= 1;
     }
-    let whose = rows.get(chosen).and_then(|row| whose_times(view, row, width));
-    // Kernels have more lines.
-    let whose = whose.filter(|_| for_kernels > WHOSE_FROM);
-    for_kernels -= usize::from(whose.is_some());
+    for_kernels = for_kernels.saturating_sub(usize::from(whose.is_some()));
+    // A title and a sum say nothing: stages have the lines, but one, which says what is missing.
+    let hidden = match (for_kernels, for_stages) {
+        (0, 0..2) | (3.., _) => None,
+        _ => without_kernels(seen, rows.get(chosen), width),
+    };
+    if hidden.is_some() && for_kernels == 0 {
+        for_stages -= 1;
+    }
+    if for_kernels < 3 {
+        for_kernels = for_kernels.saturating_sub(usize::from(hidden.is_some()));
+        for_stages = (for_stages + std::mem::take(&mut for_kernels)).min(rows.len());
+    }
+    if for_kernels <= KERNELS_LEAST && states.len() > 1 {
+        states = gpus(all_seen, 1, width);
+        for_kernels = (left + 2).saturating_sub(others + states.len());
+        for_kernels = for_kernels.saturating_sub(usize::from(whose.is_some()));
+    }
     let alone = only(view).map_or_else(String::new, |of| format!(" of {}", who(of)));
-    let kernels = kernel_table(seen, rows.get(chosen), for_kernels, width);
+    let kernels = match hidden.filter(|_| for_kernels < 3) {
+        Some(line) => vec![line],
+        None => kernel_table(seen, rows.get(chosen), for_kernels, width),
+    };
     // Of one process alone, the keys act on another view than the table.
     kernels_shown.set(seen.kernels_shown.get());
     kernels_above.set(seen.kernels_above.get());
@@ -392,8 +391,45 @@ fn is_stopped(view: &View, pid: u32) -> bool {
 }
 
 fn rows(view: &View) -> Vec<Row> {
+    let all = runs(view.look.processes.iter());
+    let mut rows = match all.as_slice() {
+        [] | [_] => rows_of_run(view),
+        all => {
+            let only = only(view).map(id);
+            let shown =
+                all.iter().filter(|run| only.as_ref().is_none_or(|of| run.members.contains(of)));
+            let rows = shown.flat_map(|run| {
+                let rows = rows_of_run(&part_of_run(view, run)).into_iter();
+                rows.map(|row| Row {
+                    run: only.is_none().then(|| run.name.clone()),
+                    members: Some(run.members.clone()),
+                    ..row
+                })
+            });
+            rows.collect()
+        }
+    };
+    // Those with work first, the model's in front, then what is no range of the program, and in one order whatever their
+    // numbers do.
+    let roles = RoleSettings::default();
+    rows.order_by_cached_key(|row| {
+        let place = match roles.of(&row.name, None) {
+            Meant::Stage(Role::Prefill | Role::Decode) => 0,
+            Meant::Stage(_) => 1,
+            Meant::Apart(_) => 2,
+        };
+        let has_none = row.sum.launches == 0;
+        (has_none, row.name.starts_with('('), place, row.name.clone(), row.run.clone())
+    });
+    rows
+}
+
+fn rows_of_run(view: &View) -> Vec<Row> {
     let mut all: BTreeMap<&str, Row> = BTreeMap::new();
     let of_engine = of_engine(view);
+    let windows = || shown(view).flat_map(|process| &process.window.stages);
+    let of_engines: BTreeSet<&String> =
+        windows().filter(|of| of.1.steps_with_requests > 0).map(|of| of.0).collect();
     for process in shown(view) {
         let with_work =
             process.window.stages.iter().filter(|(_, sum)| sum.each().0 > 0 || sum.launches > 0);
@@ -401,19 +437,24 @@ fn rows(view: &View) -> Vec<Row> {
             let Some(seconds) = seconds(process, sum) else { continue };
             let row = all.entry(name).or_default();
             row.name.clone_from(name);
-            row.other_ns = row.other_ns.saturating_add(other_ns(process, name, sum));
             row.processes += 1;
+            let is_of_engine = of_engines.contains(name);
             let is_other = sum.run.is_some()
-                && sum.steps_with_requests > 0
+                && is_of_engine
                 && of_engine.as_ref().is_some_and(|of_engine| *of_engine != id(process));
             let mut counted = sum.clone();
             if is_other {
                 counted.run = None;
             }
+            // Calls next to steps are none.
+            if is_of_engine && sum.steps_with_requests == 0 {
+                counted.step_times = Series::default();
+            }
             match process.has_no_gpu_records {
                 // It has no part in the shares of the time in calls.
                 true => (counted.window_ns, counted.busy_ns) = (0, 0),
                 false => {
+                    row.other_ns = row.other_ns.saturating_add(other_ns(process, name, sum));
                     (row.recorded, row.with_gpu) = (row.recorded + sum.each().1, row.with_gpu + 1)
                 }
             }
@@ -422,7 +463,10 @@ fn rows(view: &View) -> Vec<Row> {
                 *to = Some(to.unwrap_or(0.0) + of as f64 / seconds).filter(|sum| *sum > 0.0);
             };
             add(&mut row.each_per_s, sum.each().0);
-            add(&mut row.tokens_per_s, sum.tokens);
+            if let Some(rate) = own_tokens_per_s(process, sum) {
+                row.tokens_per_s = Some(row.tokens_per_s.unwrap_or(0.0) + rate);
+                row.with_tokens += 1;
+            }
             row.launches_per_s += sum.launches as f64 / seconds;
         }
     }
@@ -437,17 +481,6 @@ fn rows(view: &View) -> Vec<Row> {
     for row in &mut rows {
         row.finish(view);
     }
-    // Those with work first, the model's in front, then what is no range of the program, and in one order whatever their
-    // numbers do.
-    let roles = RoleSettings::default();
-    rows.order_by_cached_key(|row| {
-        let place = match roles.of(&row.name, None) {
-            Meant::Stage(Role::Prefill | Role::Decode) => 0,
-            Meant::Stage(_) => 1,
-            Meant::Apart(_) => 2,
-        };
-        (row.sum.launches == 0, row.name.starts_with('('), place, row.name.clone())
-    });
     rows
 }
 
@@ -465,14 +498,25 @@ fn of_engine(view: &View) -> Option<(String, u32)> {
 }
 
 impl Row {
+    /// Its name, with that of the run where there are several.
+    fn label(&self) -> String {
+        match &self.run {
+            Some(run) => format!("{} of {run}", self.name),
+            None => self.name.clone(),
+        }
+    }
+
     /// From sums to what is shown.
     fn finish(&mut self, view: &View) {
         let processes = self.processes.max(1) as f64;
         self.each_per_s = self.each_per_s.map(|sum| sum / processes);
-        self.tokens_per_s = self.tokens_per_s.map(|sum| sum / processes);
-        self.tokens_per_s = run_tokens_per_s(&self.sum).or(self.tokens_per_s);
+        let of_all = self.tokens_per_s.map(|sum| sum / self.with_tokens.max(1) as f64);
+        self.tokens_per_s = run_tokens_per_s(&self.sum).or(of_all.filter(|rate| *rate > 0.0));
         // A report also knows those that only the command or the settings of the run state: of all of its processes.
-        let reported = view.reported_tokens.get(&self.name).copied();
+        let reported = match view.reported_tokens.as_slice() {
+            [(_, tokens)] => tokens.get(&self.name).copied(),
+            _ => None,
+        };
         let is_all = shown(view).count() == view.look.processes.len();
         self.tokens_per_s = self.tokens_per_s.or(reported.filter(|_| is_all));
         self.launches_per_s /= self.with_gpu.max(1) as f64;
@@ -507,39 +551,13 @@ fn run_tokens_per_s(sum: &StageNumbers) -> Option<f64> {
     sum.run.as_ref().filter(|_| sum.steps_with_requests > 0)?.tokens_per_s()
 }
 
-/// That several runs are in each row, that a stage has no GPU work of its own, or that the times of an engine whose run has ended are those of one of its ranks, and
-/// the shares those of all.
-fn whose_times(view: &View, row: &Row, width: usize) -> Option<Line<'static>> {
-    let runs = runs(&shown(view).collect::<Vec<_>>());
-    if runs > 1 && row.processes > 1 {
-        let texts = [
-            format!("  {runs} runs are shown together; left and right show one process alone"),
-            format!("  {runs} runs together; ←/→ shows one process"),
-        ];
-        let text = texts.into_iter().find(|text| text.chars().count() <= width)?;
-        return Some(plain(&text, width));
-    }
-    let has_work = shown(view).any(|process| process.counts.work > 0);
-    if row.launches_none && row.sum.each().0 > 0 && has_work {
-        let none = format!("  {} launches no GPU work itself", row.name);
-        let texts = [
-            format!("{none}: other ranges do, such as those of other threads"),
-            format!("{none}: other ranges do"),
-            none,
-        ];
-        let text = texts.into_iter().find(|text| text.chars().count() <= width)?;
-        return Some(plain(&text, width));
-    }
-    let is_of_one = row.processes > 1 && row.sum.run.is_some() && row.sum.steps_with_requests > 0;
-    let of = of_engine(view).filter(|_| is_of_one)?;
-    let rank = view.look.processes.iter().find(|process| id(process) == of).map(who)?;
-    let (times, all) = (format!("  P50, P99, TOKENS/S: {rank}"), row.processes);
-    let texts = [
-        format!("{times}, as in a report; other columns: mean of {all} ranks"),
-        format!("{times}; others: mean of {all} ranks"),
-    ];
-    let text = texts.into_iter().find(|text| text.chars().count() <= width)?;
-    Some(plain(&text, width))
+/// Tokens per second of a process, of its calls that state them: of a whole run in these calls, else of the last seconds.
+fn own_tokens_per_s(process: &Watched, sum: &StageNumbers) -> Option<f64> {
+    let known = || {
+        let part = if is_in_calls(process, sum) { sum.tokens_part()? } else { 1.0 };
+        Some(sum.tokens as f64 / (seconds(process, sum)? * part))
+    };
+    run_tokens_per_s(sum).or_else(|| known().filter(|_| sum.steps_with_tokens > 0))
 }
 
 /// How long only work of other stages ran in the calls of a stage. Of a run that has ended as in its report, which takes it
@@ -562,8 +580,7 @@ fn unit(sum: &StageNumbers) -> &'static str {
 
 /// What the rates of a stage are over: the last seconds, and of a whole run the time in its calls.
 fn seconds(process: &Watched, stage: &StageNumbers) -> Option<f64> {
-    let in_calls = stage.window_ns > 0 && process.window.is_whole && stage.recorded_steps > 0;
-    let (ns, of_all) = match in_calls {
+    let (ns, of_all) = match is_in_calls(process, stage) {
         // The windows are those of the calls that are recorded.
         true => (stage.window_ns, stage.steps as f64 / stage.recorded_steps as f64),
         false => (process.window.ns, 1.0),
@@ -571,96 +588,8 @@ fn seconds(process: &Watched, stage: &StageNumbers) -> Option<f64> {
     (ns > 0).then(|| ns as f64 / 1e9 * of_all)
 }
 
-fn stage_table(
-    view: &View,
-    (rows, of, nothing): (&[Row], &str, &str),
-    chosen: usize,
-    height: usize,
-    width: usize,
-) -> Vec<Line<'static>> {
-    let longest = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0);
-    let most = width.saturating_sub(61).clamp(8, STAGE_COLUMNS);
-    let name_width = longest.max(STAGE_LEAST).min(most);
-    let has_waits = rows.iter().any(|row| row.wait.is_some());
-    // Also while a server is idle.
-    let sums = |has: fn(&StageNumbers) -> bool| {
-        let totals = || shown(view).flat_map(|process| process.totals.values());
-        rows.iter().any(|row| has(&row.sum)) || totals().any(has)
-    };
-    let has_rate = rows.iter().any(|row| row.tokens_per_s.is_some());
-    let is_over = view.look.processes.iter().any(|process| process.window.is_whole);
-    let has_other = rows.iter().any(|row| row.other >= Some(OTHER_LEAST));
-    // The parts of the time are all there, or do not add up.
-    let parts = STAGE_TITLES.iter().take_while(|(title, _)| *title != TOKENS);
-    let parts = parts.filter(|(title, _)| match *title {
-        WAIT => has_waits,
-        OTHER => has_other,
-        _ => true,
-    });
-    let has_p99 = 2 + name_width + parts.map(|(_, width)| width + 1).sum::<usize>() <= width;
-    let is_there = |title: &str| match title {
-        P99 => has_p99,
-        WAIT => has_waits,
-        OTHER => has_other,
-        TOKENS => has_rate || sums(|sum| sum.steps_with_tokens > 0),
-        REQUESTS => sums(|sum| sum.steps_with_requests > 0),
-        RATE | WORK => !is_over,
-        _ => true,
-    };
-    // The row of the process has a mark, too.
-    // That there are more is said first.
-    let more = match rows.len() > height {
-        true => format!(" {} of {}", height.max(1), rows.len()),
-        false => String::new(),
-    };
-    let mut titles = [format!("STAGE{more}{of}"), format!("STAGE{more}")].into_iter();
-    let stage = titles.find(|title| title.chars().count() <= name_width);
-    let start = format!("  {}", padded(stage.as_deref().unwrap_or("STAGE"), name_width));
-    let titles = STAGE_TITLES.map(|(title, _)| title.to_owned());
-    let line_of = |start: String, cells: &[String; STAGE_TITLES.len()]| {
-        let cells = cells.iter().zip(STAGE_TITLES).filter(|(_, (title, _))| is_there(title));
-        row_of(start, cells.map(|(cell, (_, width))| (cell, width)), width)
-    };
-    let title = line_of(start, &titles);
-    let mut lines = vec![bold(&title, width)];
-    if rows.is_empty() {
-        lines.push(plain(&format!("  {nothing}"), width));
-    }
-    // The chosen one is always among those that are seen.
-    let first = (chosen + 1).saturating_sub(height);
-    for (at, row) in rows.iter().enumerate().skip(first).take(height) {
-        let mark = if at == chosen { ">" } else { " " };
-        let start = format!("{mark} {}", padded(&row.name, name_width));
-        let per_each = (row.recorded > 0.0).then(|| row.sum.launches as f64 / row.recorded);
-        let cells = [
-            or_dash(row.p50_ns.map(|_| row.unit.to_owned())),
-            or_dash(row.p50_ns.map(ms)),
-            or_dash(row.p99_ns.map(ms)),
-            or_dash(row.busy.map(share)),
-            or_dash(row.wait.map(in_brackets)),
-            or_dash(row.gaps.map(share)),
-            or_dash(row.idle.map(share)),
-            or_dash(row.other.map(share)),
-            or_dash(row.tokens_per_s.map(short)),
-            or_dash(row.requests.map(short)),
-            or_dash(row.each_per_s.map(|rate| format!("{} {}s/s", short(rate), row.unit))),
-            or_dash(row.sum.step_time(90).map(ms)),
-            or_dash(per_each.map(|work| format!("{}/{}", short(work), row.unit))),
-            or_dash((row.launches_per_s > 0.0).then(|| short(row.launches_per_s))),
-        ];
-        let mut shown = cells.iter().zip(STAGE_TITLES).filter(|(_, (title, _))| *title != WORK);
-        let text = match shown.all(|(cell, _)| cell == "-") {
-            true => {
-                let rate = format!(" ({} a second)", short(row.launches_per_s));
-                let rate = if is_over { "" } else { &rate };
-                format!("{start}  no calls: only kernels are known{rate}")
-            }
-            false => line_of(start, &cells),
-        };
-        let style = if at == chosen { Modifier::REVERSED } else { Modifier::empty() };
-        lines.push(Line::from(Span::styled(clip(&text, width), Style::new().add_modifier(style))));
-    }
-    lines
+fn is_in_calls(process: &Watched, stage: &StageNumbers) -> bool {
+    stage.window_ns > 0 && process.window.is_whole && stage.recorded_steps > 0
 }
 
 /// The part of the time in calls in which a process that is shown waited for other ranks, on average.

@@ -64,6 +64,36 @@ fn a_file_that_ends_within_a_frame_is_torn_until_somebody_completes_it() {
     assert_eq!((process.is_torn, &process.state), (false, &FileState::Ended));
 }
 
+/// Hazard (Watching what runs): A trace file grows faster than it is read, and one look at it never ends.
+/// Promise: A look reads what was there when it began, tells how far it is, and has its numbers.
+#[test]
+fn what_is_there_is_read_to_its_end_however_fast_a_file_grows() {
+    let (folder, mut watch) = watched_folder();
+    let path = folder.path().join("host-1.s2t");
+    let long = || (0..60).map(|id| Record::Name { id: 100 + id, bytes: vec![b'x'; 100_000] });
+    trace(&path, 1, "0", 10, 20, false);
+    let mut writer = Writer::new(Vec::new()).expect("a header");
+    long().for_each(|name| writer.write(&name));
+    writer.flush().expect("memory");
+    // Frames without the header of a file, which has 20 bytes.
+    let frames = writer.into_sink()[20..].to_vec();
+    let grow = || {
+        let mut file = fs::File::options().append(true).open(&path).expect("a file");
+        std::io::Write::write_all(&mut file, &frames).expect("a disk");
+    };
+    grow();
+    let all = fs::metadata(&path).expect("a file").len();
+    let mut told = Vec::new();
+    watch.read_what_is_there(|read, of| {
+        grow();
+        told.push((read, of));
+    });
+    assert!(told.len() == 2 && told[0] == (0, all) && told[1].0 > 0, "{told:?} of {all}");
+    let look = watch.look();
+    assert!(!look.is_reading && look.behind_bytes > 0, "{} bytes", look.behind_bytes);
+    assert_eq!(steps(&look.processes[0]), 19);
+}
+
 #[test]
 fn ranks_stand_side_by_side_and_files_that_come_are_found() {
     let (folder, mut watch) = watched_folder();
@@ -257,8 +287,7 @@ fn a_process_of_this_host_that_was_killed_is_gone_at_once() {
     trace(&folder.path().join("a.s2t"), killed, "0", 10, 20, false);
     let mut watch = Watch::new(vec![Source::Folder(folder.path().into())], Options::default());
     (0..9).for_each(|_| watch.tick_at(90 * S, TICK_BYTES));
-    let missing =
-        "it was killed, or still runs: at most the last flush period (STAGE2_FLUSH_MS) is missing";
+    let missing = "killed, or still running; up to one flush period of its records (STAGE2_FLUSH_MS) is missing";
     assert_eq!(watch.look().processes[0].notes, [missing]);
 }
 

@@ -216,7 +216,7 @@ fn gaps(coverage: &Coverage) -> Vec<String> {
     let off = number(&|p| p.gpu_off.is_some() && coverage.gpu_records() > 0);
     let with = |key| number(&|p| p.meta.contains_key(key));
     let of_processes = [
-        ("processes killed or still running", killed),
+        ("processes that were killed, or are still running", killed),
         (
             "processes whose last records before an exec are missing",
             ended(FileEnding::Open) - killed,
@@ -478,7 +478,7 @@ fn abrupt_endings(
         of_files(
             Id::TraceAbruptEnd,
             files.into_iter(),
-            &format!("processes that did not return from main: {how}"),
+            &format!("processes that ended without returning from main ({how})"),
             "their trace files were written in full right before that",
             "no action is needed if they had finished their work",
         )

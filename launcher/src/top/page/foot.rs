@@ -13,7 +13,7 @@ use crate::live_source::{Switch, records};
 const KEYS: [&str; 4] = [
     "  j/k stage  ←/→ process  PgUp/PgDn kernels  / filter  o,t sort  f freeze  w report  ? help",
     "  j/k stage  ←/→ process  / filter  o,t sort  w report  ? help",
-    "  j/k stage  ←/→ process  w report  ? help",
+    "  j/k stage  ←/→ process  / o t f w  ? help",
     "  ? more keys",
 ];
 

@@ -8,7 +8,7 @@ use stage2_contract::trace::CLOCK_LIMITS;
 use stage2_contract::trace::counters::{self, Names};
 use stage2_live::{Counter, GpuState, Watched};
 
-use super::{View, plain, share, short, who};
+use super::{MORE, View, plain, runs, share, short, who};
 
 /// What the driver says of the GPUs: a line for each, or, where there is no room for them, a line for all.
 pub(super) fn gpus(view: &View, height: usize, width: usize) -> Vec<Line<'static>> {
@@ -39,7 +39,9 @@ fn whose(view: &View, process: &Watched, has: fn(&Watched) -> bool) -> String {
     let all = &view.look.processes;
     let is_one_of_many = all.iter().filter(|of| has(of)).count() > 1;
     let is_told = all.len() > 1 && (process.rank.is_some() || is_one_of_many);
-    if is_told { format!("{} ", who(process)) } else { String::new() }
+    // Ranks of two runs have the same numbers.
+    let name = if runs(all.iter()).len() > 1 { process.pid.to_string() } else { who(process) };
+    if is_told { format!("{name} ") } else { String::new() }
 }
 
 /// Readings that are older are told to be: they come about once a second.
@@ -143,7 +145,11 @@ pub(super) fn counters(view: &View, height: usize, width: usize) -> Vec<Line<'st
         // A name or a number is never cut.
         for (at, text) in texts.iter().enumerate() {
             let between = if at > 0 { " · " } else { "" };
-            if line.chars().count() + between.chars().count() + text.chars().count() > room {
+            let columns = between.chars().count() + text.chars().count();
+            // That there are more has room, too.
+            let more = if at + 1 < texts.len() { MORE.chars().count() } else { 0 };
+            if line.chars().count() + columns + more > room {
+                line.push_str(MORE);
                 break;
             }
             line.push_str(between);

@@ -16,13 +16,13 @@ pub(super) const HELP: [(&str, &str); 23] = [
     (
         "Numbers",
         "cover the time that the first line names: the last 10 s at most, and after the end all calls but the first. \
-         For several ranks, they are means, but P50, P90 and P99 are of the calls of all ranks (an engine that has \
-         ended: P50, P99 and TOKENS/S are those of one rank)",
+         With several ranks, times and shares are of all ranks together, and rates are the mean of the ranks (after the end \
+         of an engine, P50, P90, P99, TOKENS/S and REQS are those of one rank). Each of several runs has its own rows",
     ),
     (
         "PER, P50, P99",
-        "the time of a call or of a step, as PER says. A call is an outermost range (a stage); steps are those of an \
-         engine, or ranges that fill the calls",
+        "the median and the 99th percentile of the time of a call or a step; PER states which. A call is one instance of \
+         a stage (an outermost range); a step is one of an engine, or a range that repeats and fills the calls",
     ),
     (
         "BUSY GAPS IDLE",
@@ -32,7 +32,7 @@ pub(super) const HELP: [(&str, &str); 23] = [
     ("(WAIT)", "waits for other ranks in BUSY, estimated; *: late rank, +: why"),
     (
         "TOKENS/S",
-        "tokens of a process per second (ended: per second spent in calls). If it is missing: --tokens STAGE for a stage whose payload \
+        "tokens of a process per second (ended: per second spent in calls), only of calls that state their tokens. If it is missing: --tokens STAGE for a stage whose payload \
          is tokens, or a field `tokens` of the ranges",
     ),
     ("REQS, RATE", "requests in a step; calls or steps that ended per second"),
@@ -49,7 +49,7 @@ pub(super) const HELP: [(&str, &str); 23] = [
     ),
     ("RANK table", "P50 to (WAIT): of the stage in the title. GPU: busy with any stage"),
     ("GPU work", "placed: its launch is known; in ranges: of a stage"),
-    ("LOST", "missing records and events; ?: more is missing, by an unknown number"),
+    ("LOST", "missing records and events; ?: more is missing, but how much is unknown"),
     (
         "GPU0 ... W",
         "power, clocks, temperature and memory of all processes; !: why the clocks are reduced",
@@ -57,10 +57,10 @@ pub(super) const HELP: [(&str, &str); 23] = [
     (
         "GPU0 DRAM ...",
         "hardware counters, means of about 1 s: bytes per second through DRAM, L2, PCIe and NVLink; percent of cycles \
-         in which tensor cores, and SMs at all, were active; issue: instructions, percent of the peak; (9 s old): no \
-         newer reading",
+         in which tensor cores, and SMs at all, were active; issue: instructions, percent of the peak; (9 s old): the \
+         last reading was 9 s ago",
     ),
-    ("Colours", "yellow: the late rank, lost records; red: no data comes"),
+    ("Colours", "yellow: the late rank, lost records; red: a process from which no data comes in"),
 ];
 
 /// Columns of what is explained, with the space behind it.

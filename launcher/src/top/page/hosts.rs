@@ -7,7 +7,7 @@ use stage2_model::{HostCause, HostCauseKind};
 
 use super::head::span;
 use super::processes::{has_file, more_processes, sorted_processes};
-use super::{Row, UNUSED, View, WIDE, bold, id, only, or_dash, plain, share, who};
+use super::{MORE, Row, UNUSED, View, WIDE, bold, id, only, or_dash, plain, share, who};
 
 /// The most causes of a process, and on a wide terminal.
 pub(super) const CAUSES: usize = 3;
@@ -36,18 +36,20 @@ pub(super) fn hosts<'v>(
     let alone = only(view).map(id);
     let mut all = sorted_processes(view, row);
     all.retain(|of| has_file(of) && alone.as_ref().is_none_or(|alone| *alone == id(of)));
+    let of_run = row.and_then(|row| row.run.as_ref()).map(|run| format!(" of {run}"));
+    let of_run = of_run.unwrap_or_default();
     let stage = row.filter(|row| !row.launches_none).map(|row| &row.name);
     let in_stage = |of: &'v Watched| Some((of, of.window.hosts.get(stage?)?));
     let mut hosts: Vec<(&Watched, &HostIdle)> = all.iter().filter_map(|of| in_stage(of)).collect();
     let place = match stage.filter(|_| !hosts.is_empty()) {
-        Some(stage) => Place::Stage(stage.clone()),
+        Some(stage) => Place::Stage(format!("{stage}{of_run}")),
         None => {
             hosts = all.iter().map(|of| (*of, &of.window.host)).collect();
             let is_whole = all.iter().any(|of| of.window.is_whole);
             // Of a run that goes on, also between calls.
             let span = if is_whole { String::new() } else { span(view) };
             let span = span.trim().replace("last", ", LAST");
-            Place::All(format!("ALL STAGES{span}"))
+            Place::All(format!("ALL STAGES{of_run}{span}"))
         }
     };
     if hosts.is_empty() {
@@ -82,21 +84,29 @@ pub(super) fn hosts<'v>(
             (Some(_), true) => causes.push((rest, "smaller causes, and unknown".to_owned())),
             // Without a line of its own.
             (Some((_, text)), false) => {
-                let others = format!("; rest {}", share(rest / 100.0));
-                let room = width.saturating_sub(BEFORE_CAUSE + others.len());
-                if text.chars().count() <= room {
-                    text.push_str(&others);
-                }
+                *text = with_rest(text, rest, width.saturating_sub(BEFORE_CAUSE));
             }
             (None, _) => {}
         }
         (who(process), unused, causes, why.cloned(), each)
     });
-    let mut lines = host_lines(&place, rows, width);
+    let mut lines =
+        host_lines((&place, Some(of_run.as_str()).filter(|of| !of.is_empty())), rows, width);
     if hidden > 0 {
         lines.push(more_processes(hidden, width));
     }
     lines
+}
+
+/// A cause, and that there are more: how much, unless the place in the code has no room then.
+fn with_rest(text: &str, rest: f64, width: usize) -> String {
+    let whole = fitted(text, width);
+    let ends = [format!("; rest {}", share(rest / 100.0)), format!("; rest {rest:.0}%")];
+    let has_room = |end: &&String| fitted(text, width.saturating_sub(end.len())) == whole;
+    match ends.iter().find(has_room) {
+        Some(end) => format!("{whole}{end}"),
+        None => format!("{}{MORE}", fitted(text, width.saturating_sub(MORE.chars().count()))),
+    }
 }
 
 /// Percent of the time without work that make a cause worth a line, and all that have none.
@@ -121,7 +131,7 @@ enum Place {
 }
 
 fn host_lines(
-    place: &Place,
+    (place, of_run): (&Place, Option<&str>),
     rows: impl IntoIterator<Item = HostRow>,
     width: usize,
 ) -> Vec<Line<'static>> {
@@ -135,7 +145,10 @@ fn host_lines(
     let titles = ["WHAT THE HOST DID WHILE NO WORK RAN", "HOST WHILE NO WORK RAN", "HOST"]
         .map(|title| format!("{title}, IN {all}"));
     let fits = |title: &&String| title.chars().count() <= text_width;
-    let title = titles.iter().find(fits).unwrap_or(&titles[2]);
+    // The row that is chosen names the run, too.
+    let last =
+        format!("HOST, IN {}", of_run.map_or_else(|| all.to_owned(), |of| all.replace(of, "")));
+    let title = titles.iter().find(fits).unwrap_or(&last);
     let mut lines = vec![bold(&line_of("PROCESS", UNUSED, "SHARE", title), width)];
     for (who, unused, causes, why, each) in rows {
         let room = each.saturating_sub(causes.len());

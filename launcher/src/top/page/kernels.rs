@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use ratatui::text::Line;
 use stage2_contract::order::Order as _;
+use stage2_contract::text::numbers::counted;
 use stage2_contract::text::shorten_kernel;
 use stage2_live::class_label;
 
@@ -64,8 +65,9 @@ pub(super) fn kernel_table(
     view.kernels_above.set(above);
     let kernels = kernels.split_off(above);
     let from = if above > 0 { format!(", from {}", above + 1) } else { String::new() };
-    let from = format!("KERNEL IN {}{from}", row.name);
-    let (_, calls) = row.sum.each();
+    let from = format!("KERNEL IN {}{from}", row.label());
+    // Of the processes whose work is recorded.
+    let calls = row.recorded;
     let (has_calls, is_wide) = (width >= WITH_CALLS && calls > 0.0, width >= WIDE);
     let besides = 41 + if has_calls { 20 } else { 0 } + if is_wide { 16 } else { 0 };
     let name_width = width.saturating_sub(besides).clamp(8, KERNEL_COLUMNS);
@@ -82,7 +84,7 @@ pub(super) fn kernel_table(
         } else {
             String::new()
         },
-        if is_wide { "  CLASS" } else { "" }
+        if is_wide { "  OF CLASS" } else { "" }
     );
     let mut lines = vec![bold(&title, width)];
     // The last line is the sum of those that have no room.
@@ -95,9 +97,17 @@ pub(super) fn kernel_table(
     let others = format!("{} others", rest.len());
     let others = (!rest.is_empty()).then_some((others.as_str(), beyond));
     let mut top = top.iter().copied().chain(others);
+    // The same of the classes.
+    let single = if classes.len() > shown { shown.saturating_sub(1) } else { classes.len() };
+    let beyond = classes.split_off(single);
+    let of_class = |(ns, class): (u64, u8)| (class_label(class).to_owned(), part(ns, total));
+    let mut classes: Vec<(String, String)> = classes.into_iter().map(of_class).collect();
+    if !beyond.is_empty() {
+        let ns = beyond.iter().fold(0u64, |sum, (ns, _)| sum.saturating_add(*ns));
+        classes.push((format!("{} others", beyond.len()), part(ns, total)));
+    }
     for at in 0..shown {
-        let class = classes.get(at).map(|&(ns, class)| (class_label(class), part(ns, total)));
-        let (class, class_part) = class.unwrap_or_default();
+        let (class, class_part) = classes.get(at).cloned().unwrap_or_default();
         let kernel = top.next();
         if class.is_empty() && kernel.is_none() {
             break;
@@ -116,11 +126,22 @@ pub(super) fn kernel_table(
             let mean = mean_ns(sum).map(|ns| short(ns as f64 / 1e3));
             (name, part(sum.0, total), mean.unwrap_or_default())
         });
-        let (class, name) = (padded(class, 14), shorten_kernel(name, name_width));
+        let (class, name) = (padded(&class, 14), shorten_kernel(name, name_width));
         let text = format!(
             "  {class} {class_part:>6}  {name:name_width$} {kernel_part:>6} {mean:>8}{more}"
         );
         lines.push(plain(&text, width));
     }
     lines
+}
+
+/// That the kernels of a stage, if it has some, have no room.
+pub(super) fn without_kernels(
+    view: &View,
+    row: Option<&Row>,
+    width: usize,
+) -> Option<Line<'static>> {
+    let kernels = kernels_of(view, row?).0.len() as u64;
+    let text = format!("  {} and their classes: no room", counted(kernels, "kernel"));
+    (kernels > 0).then(|| plain(&text, width))
 }

@@ -1,9 +1,7 @@
 //! Processes, or ranks, side by side -> the rows of their table; which of them wait for others, and which is late.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::collections::BTreeMap;
 
 use ratatui::style::{Color, Modifier};
 use ratatui::text::Line;
@@ -15,11 +13,9 @@ use stage2_model::{HostCause, LATE_ERRORS_SURE};
 use super::hosts::{CAUSES, CAUSES_WIDE, fitted, host_of};
 use super::{
     HOST_COLUMNS, ProcessOrder, Row, View, WIDE, bold, coloured, id, in_brackets, is_incomplete,
-    is_silent, lost, lost_count, lost_text, marked, ms, or_dash, p99, padded, plain, row_of,
-    run_tokens_per_s, seconds, share, short, state, who,
+    is_silent, lost, lost_count, lost_text, marked, ms, or_dash, own_tokens_per_s, p99, padded,
+    plain, row_of, run_numbers, runs, share, short, state, who,
 };
-use crate::bundle::WINDOWS_DIR;
-use crate::live_source::COLLECTOR;
 
 /// By so much of the time the others have to wait longer than a late rank, and at least twice as long.
 const LATE: f64 = 0.05;
@@ -34,25 +30,28 @@ const WITH_P99: usize = 80;
 /// The part of the time in the calls of a stage in which each process waited for others, about: what its communication
 /// took beyond the quick launches of the quickest process. Nothing where no two processes communicate.
 pub(super) fn waits(view: &View, stage: &str) -> Vec<Option<f64>> {
-    let all = &view.look.processes;
-    let mut quickest: BTreeMap<&str, (u64, usize)> = BTreeMap::new();
-    for kernel in all.iter().flat_map(|process| &process.window.kernels) {
-        if let Some(quick_ns) = kernel.quick_ns.filter(|_| kernel.stage == stage) {
-            let known = quickest.entry(&kernel.name).or_insert((u64::MAX, 0));
+    let (all, runs) = (&view.look.processes, run_numbers(&view.look));
+    // Those of two runs do not wait for each other.
+    let mut quickest: BTreeMap<(Option<usize>, &str), (u64, usize)> = BTreeMap::new();
+    for (process, run) in all.iter().zip(&runs) {
+        for kernel in process.window.kernels.iter().filter(|kernel| kernel.stage == stage) {
+            let Some(quick_ns) = kernel.quick_ns else { continue };
+            let known = quickest.entry((*run, &kernel.name)).or_insert((u64::MAX, 0));
             *known = (known.0.min(quick_ns), known.1 + 1);
         }
     }
-    let wait = |process: &Watched| {
+    let wait = |(process, run): (&Watched, &Option<usize>)| {
         let window_ns = process.window.stages.get(stage)?.window_ns;
         let kernels = process.window.kernels.iter().filter(|kernel| kernel.stage == stage);
         let waited = kernels.filter_map(|kernel| {
-            let (quick_ns, _) = quickest.get(kernel.name.as_str()).filter(|known| known.1 > 1)?;
+            let of_run = quickest.get(&(*run, kernel.name.as_str()));
+            let (quick_ns, _) = of_run.filter(|known| known.1 > 1)?;
             Some(kernel.ns.saturating_sub(quick_ns.saturating_mul(kernel.launches)))
         });
         let waited = waited.reduce(u64::saturating_add)?;
         (window_ns > 0).then(|| (waited as f64 / window_ns as f64).min(1.0))
     };
-    all.iter().map(wait).collect()
+    all.iter().zip(&runs).map(wait).collect()
 }
 
 /// The process that the others wait for, because it waits much less, and that in words.
@@ -113,16 +112,26 @@ pub(super) fn sorted_processes<'v>(view: &'v View, row: Option<&Row>) -> Vec<&'v
     all
 }
 
+/// Whether a process is of the run of a row.
+fn is_of_row(row: &Row, process: &Watched) -> bool {
+    row.members.as_ref().is_none_or(|members| members.contains(&id(process)))
+}
+
 /// The process that the others wait for in a stage, and that in words.
 fn late_process<'v>(view: &'v View, row: Option<&Row>) -> Option<(&'v Watched, &'static str)> {
     let has_some = |row: &&Row| row.sum.each().0 >= LATE_EACH.saturating_mul(row.processes);
-    let (at, what) = late(&waits(view, &row.filter(has_some)?.name))?;
+    let row = row.filter(has_some)?;
+    let waits = waits(view, &row.name).into_iter().zip(&view.look.processes);
+    let of_run: Vec<Option<f64>> =
+        waits.map(|(wait, process)| wait.filter(|_| is_of_row(row, process))).collect();
+    let (at, what) = late(&of_run)?;
     Some((view.look.processes.get(at)?, what))
 }
 
 /// What the host of a late process does for longer than those of the others, the largest difference first: ms per call
 /// or step of a run that has ended, else percent of the time. `None`: they are not sampled.
-fn longer(view: &View, late: &Watched, stage: &str) -> Option<Vec<(f64, HostCause)>> {
+fn longer(view: &View, late: &Watched, row: &Row) -> Option<Vec<(f64, HostCause)>> {
+    let stage = row.name.as_str();
     // Percent of the time, and what one percent is: ms per call or step where it is the time of the stage.
     let spent = |process: &'_ Watched| {
         let (host, is_of_stage) =
@@ -131,7 +140,8 @@ fn longer(view: &View, late: &Watched, stage: &str) -> Option<Vec<(f64, HostCaus
         let one = if is_of_stage { host.ns as f64 / 1e8 / each } else { 1.0 };
         (each > 0.0 && !host.spent.is_empty()).then(|| (host.spent.clone(), one))
     };
-    let others = view.look.processes.iter().filter(|of| id(of) != id(late));
+    let of_run = view.look.processes.iter().filter(|of| is_of_row(row, of));
+    let others = of_run.filter(|of| id(of) != id(late));
     let others: Vec<(Vec<HostCause>, f64)> = others.filter_map(spent).collect();
     let (own, one) = spent(late)?;
     let count = Some(others.len() as f64).filter(|count| *count > 0.0)?;
@@ -162,7 +172,7 @@ fn longer(view: &View, late: &Watched, stage: &str) -> Option<Vec<(f64, HostCaus
 fn why_late(view: &View, row: Option<&Row>, height: usize, width: usize) -> Vec<String> {
     let Some((row, (late, what))) = row.zip(late_process(view, row)) else { return Vec::new() };
     let what = format!("  * {} {what}", who(late));
-    let longer = longer(view, late, &row.name);
+    let longer = longer(view, late, row);
     let ends = match &longer {
         None => [""; 2],
         Some(all) if all.is_empty() => ["; samples do not show why", ""],
@@ -222,17 +232,31 @@ pub(super) fn processes(
         let cells = of.iter().cloned().zip(titles.iter().map(|(_, width)| *width));
         cells.enumerate().filter(|(at, _)| is_there(*at)).map(|(_, cell)| cell).collect::<Vec<_>>()
     };
-    let columns: usize = cells(&Default::default()).iter().map(|(_, width)| width + 1).sum();
-    let for_hosts = width.saturating_sub(columns + 25);
-    let has_runs = runs(&sorted) > 1;
-    let host_of = |of: &Watched| if has_runs { run_name(of) } else { of.host.clone() };
+    let all_runs = runs(view.look.processes.iter());
+    let has_runs = all_runs.len() > 1;
+    let run_of = |of: &Watched| all_runs.iter().find(|run| run.members.contains(&id(of)));
+    let host_of = |of: &Watched| match run_of(of).filter(|_| has_runs) {
+        Some(run) => run.name.clone(),
+        None if has_runs => String::new(),
+        None => of.host.clone(),
+    };
     let longest = sorted.iter().map(|of| host_of(of).chars().count()).max().unwrap_or(0);
-    let least = longest.clamp(HOST_LEAST, HOST_COLUMNS);
     let stage = row.map_or("", |row| &row.name);
-    let (state_title, state_width) = state_title(stage, for_hosts.saturating_sub(least));
+    // Of those that are whole next to the titles and, on a narrow terminal, the host.
+    let for_stage = stage.chars().count().min(STAGE_EASY) + "STATE :".len();
+    let for_host = if width < WITH_P99 { longest.clamp(HOST_LEAST, 8) } else { HOST_LEAST };
+    let before = 25 + for_host + for_stage.saturating_sub(STATE_WIDTH);
+    let mut columns = 0;
+    for (_, of_column) in cells(&Default::default()) {
+        columns += if before + columns + of_column < width { of_column + 1 } else { 0 };
+    }
+    let for_hosts = width.saturating_sub(columns + 25);
+    let least = longest.clamp(HOST_LEAST, HOST_COLUMNS);
+    // The titles of the states and of the stage are worth more than the whole name of a host.
+    let rooms = [least, HOST_LEAST].map(|host| for_hosts.saturating_sub(host));
+    let (state_title, state_width) = state_title(stage, rooms);
     let host_width = (for_hosts + STATE_WIDTH).saturating_sub(state_width);
-    let host_width =
-        host_width.clamp(if state_width > STATE_WIDTH { least } else { 8 }, HOST_COLUMNS);
+    let host_width = host_width.clamp(HOST_LEAST, HOST_COLUMNS);
     let line_of = |start: String, of: &[String; 6]| {
         let cells = cells(of);
         row_of(start, cells.iter().map(|(cell, width)| (cell, *width)), width)
@@ -260,10 +284,7 @@ pub(super) fn processes(
         let is_whole = lost == "0";
         let wait = waits.get(&id(process)).copied().flatten();
         let busy = sum.filter(|_| has_work(process)).and_then(StageNumbers::busy_share);
-        let per_s = sum
-            .filter(|sum| sum.steps_with_tokens > 0)
-            .and_then(|sum| Some(sum.tokens as f64 / seconds(process, sum)?));
-        let per_s = sum.and_then(run_tokens_per_s).or(per_s);
+        let per_s = sum.and_then(|sum| own_tokens_per_s(process, sum));
         let mark = if is_chosen(process) { ">" } else { " " };
         let rank = or_dash(process.rank.map(|rank| rank.to_string()));
         let host = padded(&host_of(process), host_width);
@@ -304,18 +325,31 @@ pub(super) fn processes(
     lines
 }
 
-/// The title of the states, with the stage that the columns behind it are of, and its width: at most `room` more than
-/// that of the states. Without room, the word STATE gives way.
-fn state_title(stage: &str, room: usize) -> (String, usize) {
+/// The title of the states, with the stage that the columns behind it are of, and its width: more than that of the states
+/// by at most the first of `rooms`, or else the second one.
+fn state_title(stage: &str, rooms: [usize; 2]) -> (String, usize) {
     if stage.is_empty() {
-        return (padded("STATE", STATE_WIDTH), STATE_WIDTH);
+        return no_stage();
     }
-    let most = STATE_WIDTH + room;
-    let all = [format!("STATE  IN {stage}:"), format!("STATE  {stage}:"), format!("{stage}:")];
-    let title = all.into_iter().find(|title| title.chars().count() <= most);
-    let title = title.unwrap_or_else(|| format!("{}:", shorten(stage, most - 1)));
+    let all =
+        [format!("STATE  IN {stage}:"), format!("STATE  {stage}:"), format!("STATE {stage}:")];
+    let fits =
+        |room: usize| all.iter().find(|of| of.chars().count() <= STATE_WIDTH + room).cloned();
+    let cut = || {
+        let columns = (STATE_WIDTH + rooms[1]).checked_sub("STATE :".len())?;
+        (columns >= STAGE_LEAST).then(|| format!("STATE {}:", shorten(stage, columns)))
+    };
+    let Some(title) = rooms.into_iter().find_map(fits).or_else(cut) else { return no_stage() };
     let width = title.chars().count().max(STATE_WIDTH);
     (format!("{title:>width$}"), width)
+}
+
+/// The least columns of a stage in that title, and those of most stages.
+const STAGE_LEAST: usize = 5;
+const STAGE_EASY: usize = 8;
+
+fn no_stage() -> (String, usize) {
+    (padded("STATE", STATE_WIDTH), STATE_WIDTH)
 }
 
 /// That some processes have no row.
@@ -323,27 +357,6 @@ pub(super) fn more_processes(hidden: usize, width: usize) -> Line<'static> {
     let processes = if hidden == 1 { "process" } else { "processes" };
     let text = format!("       {hidden} more {processes} (left, right: show one alone)");
     plain(&text, width)
-}
-
-/// The folder of the run of a process.
-fn run_folder(process: &Watched) -> Option<&Path> {
-    let folder = Path::new(&process.file).parent()?;
-    let run = folder.parent().filter(|_| folder.ends_with(COLLECTOR)).unwrap_or(folder);
-    // Windows of a dormant run are of one run.
-    let windows = run.parent().filter(|windows| windows.ends_with(WINDOWS_DIR));
-    windows.and_then(Path::parent).or(Some(run))
-}
-
-fn run_name(process: &Watched) -> String {
-    let name = run_folder(process).and_then(Path::file_name);
-    name.map_or_else(String::new, |name| visible(name.as_bytes()))
-}
-
-/// How many runs these are of, where the name of the run tells rows apart and that of the host does not.
-pub(super) fn runs(all: &[&Watched]) -> usize {
-    let runs: BTreeSet<_> = all.iter().filter_map(|of| run_folder(of)).collect();
-    let hosts: BTreeSet<&str> = all.iter().map(|of| of.host.as_str()).collect();
-    if hosts.len() == 1 { runs.len() } else { 1 }
 }
 
 /// The further columns of a wide terminal.

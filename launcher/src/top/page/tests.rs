@@ -392,7 +392,11 @@ fn rows_of_several_runs_name_the_run_and_lines_of_gpus_the_process() {
         |parts: &[&str]| shown.iter().any(|line| parts.iter().all(|part| line.contains(part)));
     assert!(has(&["RANK", "RUN"]) && has(&[" 71 run-a "]) && has(&[" 72 run-b "]), "{shown:#?}");
     assert!(has(&["  71 GPU0 DRAM"]) && has(&["  72 GPU0 412 W"]), "{shown:#?}");
-    assert!(has(&["2 runs are shown together"]), "{shown:#?}");
+    assert!(has(&["> run-a decode "]) && has(&["  run-b decode "]), "{shown:#?}");
+    assert!(
+        has(&["KERNEL IN decode of run-a "]) && has(&["IN ALL STAGES of run-a,"]),
+        "{shown:#?}"
+    );
     // Of one run, the host.
     view.look.processes[1].file = "/srv/run-a/collector/node-1-72.s2t".to_owned();
     let shown = text(&view, 80, 30).join("\n");
@@ -636,7 +640,7 @@ fn the_causes_of_idle_time_have_a_line_each_and_more_where_there_is_room() {
     let expected = [
         alone.as_str(),
         gil,
-        "                     9.0%  lock or a thread in …schedule (scheduler.py:7)",
+        "                     9.0%  lock or a thread in …schedule (scheduler.py:7) …",
     ];
     assert_eq!(of_hosts(&one), expected, "{one:#?}");
     let wide = text(&view, 200, 50).join("\n");
@@ -960,7 +964,7 @@ fn columns_of_a_narrow_terminal_are_whole() {
     assert!(find("PROCESS").ends_with("  HOST, IN ALL STAGES, LAST 10 s"), "{shown:#?}");
     assert!(find("RANK").ends_with("GPU") && find(" node-1").ends_with("65.0%"), "{shown:#?}");
     assert!(find("2 processes").ends_with("ago"), "{shown:#?}");
-    assert_eq!(shown[14], "q quit  s record  j/k stage  ←/→ process  w report  ? help");
+    assert_eq!(shown[14], "q quit  s record  j/k stage  ←/→ process  / o t f w  ? help");
     assert_eq!(text(&view(), 50, 15)[14], "q quit  s record  ? more keys");
 }
 
@@ -1023,7 +1027,7 @@ fn counters_are_called_as_people_call_them_and_never_cut() {
         all.filter(|line| line.contains("DRAM")).map(|line| line.trim().to_owned()).collect()
     };
     let start = "rank 0 GPU0 DRAM 345 GB/s · tensor 0.0% · SM clock 1.98 GHz";
-    assert_eq!(find(80, 20), [format!("{start}  (1 more GPU)")]);
+    assert_eq!(find(80, 20), [format!("{start} …  (1 more GPU)")]);
     let all = find(140, 50);
     assert_eq!(
         all[0],
@@ -1055,7 +1059,8 @@ fn a_wide_terminal_has_more_columns_and_causes() {
     let columns = |of: &str| find(of).chars().count();
     assert_eq!(
         (columns("STAGE"), columns("MEAN us")),
-        (columns("> decode"), columns("gemm_a") + 1)
+        // The class of the first kernel is shorter than its title.
+        (columns("> decode"), columns("gemm_a") + 4)
     );
 }
 
@@ -1074,6 +1079,143 @@ fn a_run_is_over_when_all_its_files_are_and_no_process_has_a_socket() {
     assert!(is_over(&view));
     view.phases.push((72, "dormant".to_owned()));
     assert!(!is_over(&view));
+}
+
+/// Hazard (Watching what runs): Two runs are watched, and one number is the mean of both: of calls without known tokens or
+///  requests, too.
+/// Promise: Each run has its rows, with the numbers that it has alone, and its own kernels, causes and late rank.
+#[test]
+fn no_number_is_of_two_runs() {
+    let (sorting, _) = sample("vllm_sorting");
+    let (other, _) = sample("runner");
+    let mut both = sorting.clone();
+    both.look.processes.extend(other.look.processes.clone());
+    let numbers = |row: &Row| {
+        let times = (row.p50_ns, row.p99_ns, row.busy, row.gaps, row.idle, row.other);
+        (times, row.tokens_per_s, row.requests, row.processes, row.unit)
+    };
+    let all = rows(&both);
+    assert_eq!(all.len(), rows(&sorting).len() + rows(&other).len());
+    for (name, alone) in [("vllm_sorting", &sorting), ("runner", &other)] {
+        for of_one in rows(alone) {
+            let is_it = |row: &&Row| row.run.as_deref() == Some(name) && row.name == of_one.name;
+            let row = all.iter().find(is_it).expect("a row");
+            assert_eq!(numbers(row), numbers(&of_one), "{name} {}", row.name);
+            let of_run = seen(&both, Some(row));
+            let kernels = [kernels_of(&of_run, row).0.len(), kernels_of(alone, &of_one).0.len()];
+            assert_eq!(kernels[0], kernels[1], "{name} {}", row.name);
+        }
+    }
+    // One process alone is of one run.
+    both.state.only = Some(id(&other.look.processes[0]));
+    assert!(
+        rows(&both).len() == rows(&other).len() && rows(&both).iter().all(|row| row.run.is_none())
+    );
+    // Ranks of two runs do not wait for each other.
+    let (late, _) = sample("vllm_two_gpus");
+    let mut apart = late.clone();
+    let one = apart.look.processes.iter_mut().find(|process| process.rank == Some(1));
+    one.expect("a rank").file = "/srv/other/collector/a.s2t".to_owned();
+    let known = |view: &View| waits(view, "decode").iter().flatten().count();
+    assert_eq!((known(&late), known(&apart)), (2, 0));
+}
+
+/// Hazard (Watching what runs): The ranks of one job write into a folder of each host, and look like several runs.
+/// Promise: They are one run, as long as no rank is there twice and the job is as large.
+#[test]
+fn ranks_of_one_job_stay_together_whatever_folder_they_write_into() {
+    let of = |worlds: [Option<u64>; 2], ranks: [u64; 2], hosts: [&str; 2]| {
+        let mut view = view();
+        for (at, process) in view.look.processes.iter_mut().enumerate() {
+            process.file = format!("/srv/run-{at}/collector/a.s2t");
+            (process.world, process.rank) = (worlds[at], Some(ranks[at]));
+            process.host = hosts[at].to_owned();
+        }
+        runs(view.look.processes.iter()).len()
+    };
+    assert_eq!(of([Some(2); 2], [0, 1], ["a", "a"]), 1);
+    assert_eq!(of([Some(2); 2], [0, 0], ["a", "b"]), 2, "two jobs");
+    assert_eq!(of([Some(2), Some(4)], [0, 1], ["a", "b"]), 2);
+    assert_eq!(of([Some(1); 2], [0, 1], ["a", "b"]), 2);
+    assert_eq!(of([None; 2], [0, 1], ["a", "b"]), 1);
+    assert_eq!(of([None; 2], [0, 1], ["a", "a"]), 2);
+}
+
+/// Hazard (Watching what runs): A process of a run knows no tokens, states no requests or has no GPU records, and counts
+///  as one with none.
+/// Promise: Only processes that have a number have a part in it.
+#[test]
+fn a_process_without_a_number_is_none_with_zero() {
+    let mut view = view();
+    let row = |view: &View| {
+        let row = rows(view).into_iter().find(|row| row.name == "decode").expect("a row");
+        (row.tokens_per_s, row.requests, row.p50_ns, row.unit)
+    };
+    let decode = view.look.processes[0].window.stages.get_mut("decode").expect("a stage");
+    (decode.tokens, decode.steps_with_tokens) = (6_400, 200);
+    let alone = (Some(640.0), Some(32.0));
+    let shown = row(&view);
+    assert_eq!((shown.0, shown.1), alone);
+    // Calls of the other one, which are no steps of an engine.
+    let decode = view.look.processes[1].window.stages.get_mut("decode").expect("a stage");
+    (decode.requests, decode.steps_with_requests) = (0, 0);
+    (0..900).for_each(|_| {
+        decode.step_times.push(1_000_000);
+    });
+    assert_eq!(row(&view), (Some(640.0), Some(32.0), shown.2, "step"));
+    // After the end: of the calls that state their tokens.
+    view.look.processes.truncate(1);
+    let process = &mut view.look.processes[0];
+    process.window.is_whole = true;
+    let decode = process.window.stages.get_mut("decode").expect("a stage");
+    (decode.requests, decode.steps_with_requests) = (0, 0);
+    (decode.steps_with_tokens, decode.tokens_ns, decode.steps_ns) = (50, 1_000, 3_000);
+    // 9 s in calls.
+    let rate = row(&view).0.expect("a rate");
+    assert!((rate - 6_400.0 / 3.0).abs() < 1e-6, "{rate}");
+    // Kernels per call: of the calls whose work is recorded.
+    let mut view = super::tests::view();
+    view.look.processes[1].has_no_gpu_records = true;
+    view.look.processes[1].window.kernels.clear();
+    let shown = text(&view, 130, 40);
+    let kernel = shown.iter().find(|line| line.contains("  gemm_a ")).expect("a kernel");
+    // 1,000 launches in 200 steps.
+    assert!(kernel.contains(" 5.00 "), "{kernel}");
+}
+
+/// Hazard (Watching what runs): A terminal is small, and what has no room is missing without a word.
+/// Promise: What is left out is named or marked, and whose times the columns are stays as long as they are there.
+#[test]
+fn what_has_no_room_is_said_to_be_missing() {
+    let (view, _) = sample("vllm_two_gpus");
+    for (width, height, whose) in [
+        (80, 24, "  P50, P99, TOKENS/S: rank 0, as in a report; other columns: all ranks together"),
+        (60, 20, "  P50: rank 0; other columns: all ranks together"),
+    ] {
+        let shown = text(&view, width, height);
+        assert!(shown.iter().any(|line| line == whose), "{shown:#?}");
+        let whole = shown.join("\n");
+        assert!(
+            whole.contains("KERNEL IN") || whole.contains(" and their classes: no room"),
+            "{whole}"
+        );
+        assert!(shown[height - 1].contains("  / "), "{whole}");
+    }
+    let (view, _) = sample("vllm_sorting");
+    let shown = text(&view, 80, 20);
+    let title = shown.iter().position(|line| line.contains("KERNEL IN")).expect("a title");
+    let others = shown[title..].iter().find(|line| line.contains(" others "));
+    assert_eq!(others.map(|line| line.matches(" others ").count()), Some(2), "{shown:#?}");
+    let mut all: Vec<f64> = Vec::new();
+    for line in &shown[title + 1..] {
+        let Some(share) = line.get(17..23).and_then(|cell| cell.trim().strip_suffix('%')) else {
+            break;
+        };
+        all.push(share.parse().expect("a share"));
+    }
+    // Copies and fills are beyond the time of kernels.
+    let sum: f64 = all.iter().sum();
+    assert!((100.0..102.0).contains(&sum), "{all:?}");
 }
 
 /// A sample that `top` shows after its end, and its report.
@@ -1290,12 +1432,20 @@ fn the_table_of_ranks_names_its_stage() {
     for (width, title) in [
         (130, "STATE  IN decode:  P50 ms  P99 ms"),
         (80, "STATE  IN decode:  P50 ms  P99 ms"),
-        (60, " decode:  P50 ms  BUSY"),
+        (60, " STATE  IN decode:  P50 ms  BUSY"),
     ] {
         let shown = title_of(&view(), width);
         assert!(shown.contains(title), "{shown}");
     }
+    // The name of a run gives way.
     let mut view = view();
+    for (at, process) in view.look.processes.iter_mut().enumerate() {
+        process.file = format!("/srv/node-1-sorting-{at}/collector/a.s2t");
+    }
+    let shown = text(&view, 60, 30).join("\n");
+    assert!(shown.contains("RUN     STATE  IN decode:  P50 ms  BUSY"), "{shown}");
+    assert!(shown.contains("  HOST, IN ALL STAGES, LAST 10 s\n"), "{shown}");
+    view.look.processes.iter_mut().for_each(|process| process.file.clear());
     view.state.chosen = 1;
     assert!(title_of(&view, 80).contains("IN prefill:  P50 ms"));
 }

@@ -93,7 +93,7 @@ fn ends_by_a_signal_or_an_exec_are_told_by_name() {
     assert!(page.contains("complete, ended by SIGTERM"), "{page}");
     // It went on, and nobody knows how it ended.
     let (verdict, _, page) = told(&[("h-1.s2t", 1, 9, &["signal 15", ""])]);
-    assert!(verdict.contains("killed or still running: 1"), "{verdict}");
+    assert!(verdict.contains("killed, or are still running: 1"), "{verdict}");
     assert!(page.contains("killed or still running"), "{page}");
     // Nothing was announced, and the next file has the same process.
     let (verdict, findings, page) = told(&[

@@ -461,7 +461,7 @@ fn first_text(stages: &[AnsweredStage<'_>], first: Option<&FirstStep>) -> String
                 let why = caveat.strip_suffix(NO_GROUND).unwrap_or(caveat);
                 let more = told.row.instances.is_some_and(|all| all < ENOUGH_INSTANCES);
                 let more = if more { "; record more calls of it" } else { "" };
-                format!("no recommendation follows from the times of {name} ({why}){more}")
+                format!("the times of {name} support no recommendation ({why}){more}")
             }
             None => "no change is known to help".to_owned(),
         };

@@ -158,7 +158,7 @@ pub(in crate::answer) fn in_short(report: &Report, first: &FirstStep) -> String 
             format!(" (the GPU is idle for {saved})")
         }
         (Some(saved), _) if marks_operators(report) && is_of_host(first.rule) => {
-            format!(" (saves {saved}, less where no operator is marked)")
+            format!(" (saves {saved}; less without marked operators)")
         }
         (Some(saved), _) => format!(" (saves {saved})"),
         (None, Some(factor)) => format!(" ({} {} faster)", first.about(), times_faster(factor)),

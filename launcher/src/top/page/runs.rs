@@ -1,0 +1,121 @@
+//! Which run each process is of: what is of two runs is never one number.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use stage2_contract::text::visible;
+use stage2_live::{Look, Watched};
+
+use super::{Id, View, id};
+use crate::bundle::WINDOWS_DIR;
+use crate::live_source::COLLECTOR;
+
+/// Processes of one run.
+#[derive(Debug)]
+pub(super) struct Run {
+    /// Its folder, or what there is instead: the host.
+    folder: PathBuf,
+    /// How it is called: different from all others.
+    pub(super) name: String,
+    pub(super) members: BTreeSet<Id>,
+}
+
+/// The runs of these processes, by their folders. One without a trace file is of no run.
+pub(super) fn runs<'p>(all: impl Iterator<Item = &'p Watched> + Clone) -> Vec<Run> {
+    let mut by_folder: BTreeMap<PathBuf, Vec<&Watched>> = BTreeMap::new();
+    for process in all.filter(|process| !process.file.is_empty()) {
+        by_folder.entry(run_folder(process)).or_default().push(process);
+    }
+    let mut parts: Vec<(PathBuf, Vec<&Watched>)> = Vec::new();
+    for (folder, processes) in by_folder {
+        match parts.iter_mut().find(|(_, known)| are_one_job(known, &processes)) {
+            Some((_, known)) => known.extend(processes),
+            None => parts.push((folder, processes)),
+        }
+    }
+    let ending = |folder: &Path, parts: usize| {
+        let mut names: Vec<_> = folder.iter().rev().take(parts).map(|of| of.as_bytes()).collect();
+        names.reverse();
+        visible(&names.join(&b'/'))
+    };
+    let is_known = |name: &str| parts.iter().filter(|(of, _)| ending(of, 1) == name).count() > 1;
+    let run = |(folder, processes): &(PathBuf, Vec<&Watched>)| {
+        let name = ending(folder, 1);
+        Run {
+            name: if is_known(&name) { ending(folder, 2) } else { name },
+            folder: folder.clone(),
+            members: processes.iter().map(|process| id(process)).collect(),
+        }
+    };
+    parts.iter().map(run).collect()
+}
+
+/// The number of the run of each process of a look.
+pub(super) fn run_numbers(look: &Look) -> Vec<Option<usize>> {
+    let runs = runs(look.processes.iter());
+    let number = |of: &Watched| runs.iter().position(|run| run.members.contains(&id(of)));
+    look.processes.iter().map(number).collect()
+}
+
+/// What is known of one run.
+pub(super) fn part(view: &View, run: &Run) -> View {
+    let is_its = |folder: &Path| {
+        let real = folder.canonicalize();
+        without_window(folder) == run.folder
+            || real.is_ok_and(|real| without_window(&real) == run.folder)
+    };
+    View {
+        reported_tokens: view.reported_tokens.iter().filter(|of| is_its(&of.0)).cloned().collect(),
+        ..of_members(view, &run.members)
+    }
+}
+
+/// What is known of these processes.
+pub(super) fn of_members(view: &View, members: &BTreeSet<Id>) -> View {
+    let is_member = |of: &&Watched| members.contains(&id(of));
+    View {
+        look: Look {
+            processes: view.look.processes.iter().filter(is_member).cloned().collect(),
+            ..Look::default()
+        },
+        state: view.state.clone(),
+        has_colour: view.has_colour,
+        ended: view.ended.clone(),
+        phases: view.phases.clone(),
+        now_ns: view.now_ns,
+        ..View::default()
+    }
+}
+
+/// Whether two folders hold ranks of one job, such as one folder of each host: different ranks of as many, and neither
+/// has all of them.
+fn are_one_job(one: &[&Watched], other: &[&Watched]) -> bool {
+    let all = || one.iter().chain(other);
+    let ranks: Option<Vec<u64>> = all().map(|process| process.rank).collect();
+    let Some(mut ranks) = ranks else { return false };
+    ranks.sort_unstable();
+    let has_doubles = ranks.windows(2).any(|pair| pair.first() == pair.last());
+    let worlds: BTreeSet<Option<u64>> = all().map(|process| process.world).collect();
+    let hosts = |of: &[&Watched]| of.iter().map(|of| of.host.clone()).collect::<BTreeSet<_>>();
+    let is_one = match worlds.first().filter(|_| worlds.len() == 1) {
+        Some(Some(world)) => ranks.len() as u64 <= *world,
+        Some(None) => hosts(one).is_disjoint(&hosts(other)),
+        None => false,
+    };
+    is_one && !has_doubles
+}
+
+/// The folder of the run of a process; where only the name of its file is known, its host.
+fn run_folder(process: &Watched) -> PathBuf {
+    let folder = Path::new(&process.file).parent().filter(|of| !of.as_os_str().is_empty());
+    let Some(folder) = folder else { return PathBuf::from(&process.host) };
+    let run = folder.parent().filter(|_| folder.ends_with(COLLECTOR)).unwrap_or(folder);
+    without_window(run).to_owned()
+}
+
+/// Windows of a dormant run are of one run.
+fn without_window(run: &Path) -> &Path {
+    let windows = run.parent().filter(|windows| windows.ends_with(WINDOWS_DIR));
+    windows.and_then(Path::parent).unwrap_or(run)
+}
