@@ -381,7 +381,7 @@ impl LiveSource {
             Some((0, _)) if look.problems.is_empty() => {
                 Err(Failure::NoResult(format!("{} does not answer", self.name)))
             }
-            Some((0, _)) => Err(Failure::NoResult(look.problems.join("; "))),
+            Some((0, _)) => Err(Failure::NoResult(look.problems.join(", and "))),
             _ => Ok(()),
         }
     }
@@ -710,7 +710,7 @@ fn only_of(runs: &Runs) -> Result<Found, Failure> {
         (None, _) => return Err(no_process()),
         _ => {
             let all: Vec<String> = runs.iter().take(LISTED).map(run_text).collect();
-            format!("{} runs are live: {}", runs.len(), all.join("; "))
+            format!("{} runs are live: {}", runs.len(), all.join(", "))
         }
     };
     Err(Failure::Usage(format!(

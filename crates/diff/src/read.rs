@@ -68,7 +68,7 @@ pub fn read_report(bytes: &[u8]) -> Result<ReadReport, ReadError> {
         let what = match error.is_eof() {
             true if bytes.is_empty() => "it is empty".to_owned(),
             true => "it is cut short".to_owned(),
-            false => format!("it is not JSON, or damaged at line {}", error.line()),
+            false => format!("it is not valid JSON (line {})", error.line()),
         };
         ReadError::NoJson(what)
     };

@@ -305,12 +305,12 @@ pub enum ExportError {
     },
     /// A window that cannot be read.
     #[error(
-        "`{0}` is not a window that ends after its start; write START..END in seconds since the first event, for instance 0.5..1.25, or \
+        "`{0}` is not START..END with an end after the start; write START..END in seconds since the first event, for instance 0.5..1.25, or \
          STAGE:FIRST..END in steps, for instance decode:100..110"
     )]
     NoWindow(String),
     /// The destination exists.
-    #[error("{0} exists already; choose another name with -o, or remove it")]
+    #[error("{0} exists already; choose another name with -o")]
     Exists(String),
     /// What is to be added to is not a dataset.
     #[error(

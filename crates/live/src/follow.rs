@@ -483,7 +483,7 @@ mod tests {
         let mut follow = Follow::new(folder.path().to_owned());
         read(&mut follow);
         assert!(
-            matches!(&follow.state, FileState::Unreadable(why) if why.contains("ordinary file"))
+            matches!(&follow.state, FileState::Unreadable(why) if why.contains("regular file"))
         );
     }
 }

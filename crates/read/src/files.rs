@@ -176,7 +176,7 @@ pub fn write_whole(path: &Path, text: &str) -> anyhow::Result<()> {
     stream_whole(path, &|sink| Ok(sink.write_all(text.as_bytes())?)).map_err(|error| {
         let remedy = remedy(&format!("{error:#}"), path.parent().unwrap_or(Path::new(".")));
         let remedy = remedy.map(|remedy| format!("; {remedy}")).unwrap_or_default();
-        error.context(format!("{} cannot be written{remedy}", path.display()))
+        anyhow::anyhow!("{} cannot be written: {error:#}{remedy}", path.display())
     })
 }
 
@@ -375,7 +375,7 @@ mod tests {
         std::fs::create_dir(path("folder")).expect("folder");
         for name in ["pipe", "endless", "folder"] {
             let why = read(&path(name), 1 << 20).map_err(|e| e.to_string());
-            assert!(why.is_err_and(|why| why.contains("not an ordinary file")), "{name}");
+            assert!(why.is_err_and(|why| why.contains("not a regular file")), "{name}");
         }
         std::fs::write(path("file"), vec![b'a'; 1 << 20]).expect("file");
         std::os::unix::fs::symlink("file", path("link")).expect("link");

@@ -81,7 +81,7 @@ pub(crate) fn ordinary(file: File) -> io::Result<File> {
     if file.metadata()?.is_file() {
         return Ok(file);
     }
-    Err(io::Error::other("it is not an ordinary file, but a folder, a pipe or a device"))
+    Err(io::Error::other("it is not a regular file, but a folder, a pipe or a device"))
 }
 
 /// Creates one folder.

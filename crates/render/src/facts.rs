@@ -351,7 +351,8 @@ fn waited_for(
     is_it.then(|| format!(", and {time} waiting for {who}, which is late on the host"))
 }
 
-/// `rank 0 in 190 of 191 steps, by 1.60 ms (median), on the host`; nothing where that is noise.
+/// `rank 0 in 190 of 191 steps, by 1.60 ms (median), on the host: its host takes 0.45 ms longer per step, and the delay is
+/// carried over`; nothing where that is noise.
 fn late_fact(late: &LateRow) -> Option<String> {
     let delays = late.delays.as_ref()?;
     let who = shorten(&late.who, STAGE_CHARS);
@@ -371,7 +372,15 @@ fn late_fact(late: &LateRow) -> Option<String> {
             format!("at {late} of {all} collectives, by {}", shown_time(delays.mean_ns as f64))
         }
     };
-    Some(format!("{who} {often}{on}"))
+    // The delay of many steps: less time of the host is gained by what causes it.
+    let carried = late
+        .carried()
+        .and_then(|(steps, begins)| Some((&steps.noun, begins.longer_ns.filter(|ns| *ns > 0)?)));
+    let carried = carried.map_or_else(String::new, |(noun, ns)| {
+        let longer = shown_time(ns as f64);
+        format!(": its host takes {longer} longer per {noun}, and the delay is carried over")
+    });
+    Some(format!("{who} {often}{on}{carried}"))
 }
 
 #[cfg(test)]

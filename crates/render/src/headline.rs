@@ -26,6 +26,8 @@ pub struct Headline {
     pub answer: Vec<AnswerLine>,
     /// Ranks, stages, steps and kernels.
     pub evidence: Vec<String>,
+    /// How many warnings the report has.
+    pub warnings: usize,
 }
 
 impl Headline {
@@ -63,7 +65,7 @@ pub fn headline(report: &Report, folder: &Path) -> Headline {
     let is_whole = |line: &&AnswerLine| answer.contains(line);
     let rest = all.iter().filter(|line| !is_whole(line));
     evidence.extend(rest.map(|line| format!("{}: {}", line.label, line.text)));
-    Headline { answer, evidence }
+    Headline { answer, evidence, warnings: warnings_of(report).count() }
 }
 
 /// A text up to the end of a clause, if it is long. Whole clauses are a sentence; what ends within one is marked as cut.

@@ -65,8 +65,9 @@ pub fn write_files(
         stream_whole(&path, content).map_err(|error| {
             let (shown, usual) =
                 (path.display(), "check the space and the permissions of its folder");
-            let remedy = remedy(&format!("{error:#}"), run_dir).unwrap_or(usual);
-            error.context(format!("{shown} cannot be written; {remedy}"))
+            let error = format!("{error:#}");
+            let remedy = remedy(&error, run_dir).unwrap_or(usual);
+            anyhow::anyhow!("{shown} cannot be written: {error}; {remedy}")
         })?;
         anyhow::Ok(path)
     };

@@ -196,12 +196,19 @@ fn read(
         };
         findings.push(Id::RunFileUnusable.about(name).graded(
             severity,
-            format!("{name} cannot be used: {}", visible(problem.to_string().as_bytes())),
+            format!("{name} cannot be used: {}", in_short(&problem)),
             format!("{missing}; no measured number depends on them"),
             "run the workload again to have a whole bundle",
         ));
         Value::Null
     })
+}
+
+/// The first line of an error: parsers draw the place below it.
+fn in_short(problem: &anyhow::Error) -> String {
+    let text = problem.to_string();
+    let line = text.lines().next().unwrap_or_default();
+    visible(line.strip_prefix("error: ").unwrap_or(line).as_bytes())
 }
 
 fn gpu_hour_dollars(config: &Value, findings: &mut Vec<Finding>) -> Option<f64> {

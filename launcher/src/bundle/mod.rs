@@ -348,7 +348,7 @@ pub(crate) fn lost_traces(dir: &Path, record: &RunRecord) -> Option<String> {
         format!("; `stage2-launch merge --spool {shown} -o DIR` reports what is left")
     };
     Some(format!(
-        "the reports of {} were made of trace files of which {first}{others} gone from {shown}; they \
+        "the reports of {} were made from trace files of which {first}{others} missing from {shown}; they \
          were left unchanged: restore the files to write them again{remedy}",
         visible_path(dir)
     ))
@@ -370,7 +370,7 @@ pub(crate) fn cut_trace(dir: &Path, record: &RunRecord, found: &[ProcessRow]) ->
         false => ", or record the workload again".to_owned(),
     };
     Some(format!(
-        "the reports of {} were made of {} kernels in {}, of which {} are left in the file: it was cut, emptied \
+        "the reports of {} were made from {} kernels in {}, of which {} are left in the file: it was cut, emptied \
          or damaged afterwards. They were left unchanged; restore the whole file to write them again{remedy}",
         visible_path(dir),
         count(cut.kernels),

@@ -175,7 +175,7 @@ impl RunRecord {
         // What the parser says helps nobody who did not write the file.
         let Ok(mut record) = serde_json::from_slice::<RunRecord>(&text) else {
             anyhow::bail!(
-                "{} is not a run record, or is damaged; name another run",
+                "{} is not a run record, or is damaged; `stage2-launch merge --spool RUN/collector -o DIR` reports its traces",
                 path.display()
             );
         };
@@ -335,7 +335,7 @@ mod tests {
         assert!(read().is_err_and(|e| e.contains("run.json cannot be read")));
         for text in ["{", "{\"schema\": 1}"] {
             std::fs::write(dir.path().join(RUN_JSON), text).expect("write");
-            assert!(read().is_err_and(|e| e.ends_with("name another run")), "{text}");
+            assert!(read().is_err_and(|e| e.ends_with("reports its traces")), "{text}");
         }
         let mut newer = RunRecord::new("id".into(), Vec::new());
         newer.schema = SCHEMA + 1;

@@ -64,7 +64,9 @@ pub(super) fn tell_answer(
     if !record.is_demo() && status != Status::Empty {
         let is_warning = |found: &&Finding| found.severity == Severity::Warning;
         let number = record.report_findings.iter().filter(is_warning).count();
-        for (_, text) in lines.iter_mut().filter(|(label, _)| *label == WARNINGS) {
+        // Those of the plan were told when the run began, which may be long ago.
+        let all = outcome.as_ref().map_or(0, |outcome| outcome.headline.warnings);
+        for (_, text) in lines.iter_mut().filter(|(label, _)| *label == WARNINGS && number == all) {
             *text = format!("{number}, explained above");
         }
     }

@@ -50,7 +50,7 @@ impl NoAnswer {
     pub(crate) fn reason(&self) -> String {
         match self {
             NoAnswer::NotStarted(error) if error.kind() == ErrorKind::NotFound => {
-                "there is no such program".to_owned()
+                "no such program was found".to_owned()
             }
             NoAnswer::NotStarted(error) => error.to_string(),
             _ => self.to_string(),

@@ -34,11 +34,19 @@ pub(crate) fn feed(args: FeedArgs, terminal: &Terminal) -> Result<u8, Failure> {
         let text = "--allow-host is for clients of /metrics, and --textfile alone serves none; give --listen, too";
         return Err(Failure::Usage(text.to_owned()));
     }
+    if let Some(folder) = args.textfile.as_deref().map(folder_of).filter(|folder| !folder.is_dir())
+    {
+        let folder = visible_path(folder);
+        return Err(Failure::Usage(format!(
+            "--textfile: {folder} is not a folder; create it, or choose another file"
+        )));
+    }
     let listener = if !serves { None } else { Some(listen(args.listen.unwrap_or(ADDRESS))?) };
     let mut watched = LiveSource::open(args.watching.clone())?;
     let limit = usize::from(args.ranks_limit);
     if args.once {
         watched.read_all();
+        watched.require_answer()?;
         return printed(&metrics_of(watched.look(), limit));
     }
     let stop = Stop::on_signals()?;
@@ -52,11 +60,14 @@ pub(crate) fn feed(args: FeedArgs, terminal: &Terminal) -> Result<u8, Failure> {
         serve(listener, page.clone(), names).map_err(|error| threads::refused(&error))?;
         terminal.milestone(&format!("metrics of {} are at http://{address}/metrics", watched.name));
     }
-    let (mut next, mut fails) = (Instant::now(), false);
+    let (mut next, mut fails, mut answering) = (Instant::now(), false, Answering::default());
     while !stop.is_set() {
         let began = Instant::now();
         watched.tick();
         let look = watched.look();
+        if let Some(said) = answering.said(&look) {
+            terminal.caution(&said);
+        }
         let text = metrics_of(look.clone(), limit);
         page.set(&text, &write_message(only_slowest(look, limit), now_ns()));
         if let Some(path) = args.textfile.as_ref().filter(|_| began >= next) {
@@ -68,7 +79,7 @@ pub(crate) fn feed(args: FeedArgs, terminal: &Terminal) -> Result<u8, Failure> {
                     fails = true;
                     let path = visible_path(path);
                     terminal.error(&format!(
-                        "{path} cannot be written: {error}; the old one stays, and is tried again every {} s",
+                        "{path} cannot be written: {error}; it stays as it is, and feed tries again every {} s",
                         args.interval
                     ));
                 }
@@ -82,6 +93,20 @@ pub(crate) fn feed(args: FeedArgs, terminal: &Terminal) -> Result<u8, Failure> {
         let _ = std::fs::remove_file(path);
     }
     Ok(0)
+}
+
+/// How many other hosts answered last, and how many there are.
+#[derive(Default)]
+struct Answering(Option<(u64, u64)>);
+
+impl Answering {
+    /// That some do not answer, each time that their number changes.
+    fn said(&mut self, look: &Look) -> Option<String> {
+        let (answer, all) = look.hosts?;
+        let is_new = self.0.replace((answer, all)) != Some((answer, all));
+        (is_new && answer < all)
+            .then(|| format!("{answer} of {all} hosts answer: {}", look.problems.join("; ")))
+    }
 }
 
 /// The metrics as they are now, with what the collectors on this host cost.
@@ -127,11 +152,14 @@ impl Readers {
     }
 }
 
+fn folder_of(file: &Path) -> &Path {
+    file.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."))
+}
+
 /// Puts the text in the place of the file. A reader sees the old one or the new one; where this fails, the old
 /// one stays.
 fn write_textfile(path: &Path, text: &str, readers: Readers) -> std::io::Result<()> {
-    let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
-    let mut file = files::new_in(folder)?;
+    let mut file = files::new_in(folder_of(path))?;
     file.write_all(text.as_bytes())?;
     file.as_file().set_permissions(Permissions::from_mode(readers.mode()))?;
     // Dropped on the way, it takes itself away.

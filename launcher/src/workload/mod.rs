@@ -135,7 +135,7 @@ fn not_found(program: &Path) -> NotRunnable {
     let bytes = program.as_os_str().as_bytes();
     if bytes.is_empty() {
         let remedy = "give a command behind `--`; a variable of the shell in it may not be set";
-        return NotRunnable::new(127, "the command is empty", "there is no such program", remedy);
+        return NotRunnable::new(127, "the command is empty", "no such program was found", remedy);
     }
     let remedy = if bytes.contains(&b'=') && !bytes.contains(&b'/') {
         "it looks like KEY=VALUE: settings of stage2-launch go before `--`, those of the workload \
@@ -157,7 +157,7 @@ fn not_found(program: &Path) -> NotRunnable {
         format!("{near}check the spelling, put its folder into PATH, or give its path")
     };
     let what = format!("`{}`: command not found", program.display());
-    NotRunnable::new(127, what, "there is no such program", remedy)
+    NotRunnable::new(127, what, "no such program was found", remedy)
 }
 
 /// The program on PATH whose name is most like `name`.

@@ -108,7 +108,7 @@ fn links_in_a_bundle_lead_no_report_elsewhere() {
 
 #[test]
 fn pipes_and_devices_in_the_place_of_files_are_not_read() {
-    const ODD: &str = "not an ordinary file";
+    const ODD: &str = "not a regular file";
     let sandbox = bundle(3);
     let pipe = |name: &str| {
         let path = sandbox.path(name);
@@ -287,7 +287,7 @@ fn reports_whose_trace_files_are_gone_stay_as_they_are() {
     let trace = |rank: u32| sandbox.path(&format!("b/collector/node-{rank}.s2t"));
 
     fs::remove_file(trace(2)).expect("trace");
-    let said = refused("node-2.s2t is gone from b/collector");
+    let said = refused("node-2.s2t is missing from b/collector");
     let told = "`stage2-launch merge --spool b/collector -o DIR` reports what";
     assert!(said.contains(told), "{said}");
     fs::remove_file(trace(1)).expect("trace");

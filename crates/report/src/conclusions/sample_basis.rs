@@ -18,6 +18,9 @@ pub(crate) struct SampleBasis {
     pub(crate) basis: String,
 }
 
+/// Calls for each one that did not end from which on their mean is hardly shortened by it.
+const FEWEST_PER_CUT: u64 = 10;
+
 /// The times that work can be set against.
 pub(crate) fn sample_basis(report: &Report, row: &StageRow) -> SampleBasis {
     let all = with_outliers(report, row);
@@ -106,6 +109,14 @@ fn with_outliers(report: &Report, row: &StageRow) -> SampleBasis {
                     count(cut)
                 );
                 return SampleBasis { basis, ..rest };
+            }
+            // A mean over calls of which a notable part is missing is too short, next to times of whole steps.
+            if all > 1 && cut.saturating_mul(FEWEST_PER_CUT) > all {
+                return unknown(format!(
+                    "{} of {} did not end, and how much of their GPU work was recorded is not known",
+                    count(cut),
+                    counted(all, noun)
+                ));
             }
             let basis = row.only_words().unwrap_or_else(|| match (all, cut) {
                 (1, _) => format!("the only {noun}, which is cold"),

@@ -201,7 +201,9 @@ pub(crate) fn remedy(cause: &HostCause, name: &str, never_waits: bool, is_own: b
             return format!("Make {name} faster{later}, or move it to another process.");
         }
         HostCauseKind::NativeCode => {
-            "perf top -t, or nsys with --sample=process-tree, shows its functions."
+            return format!(
+                "Find out what {name} does: perf top -t TID, or nsys with --sample=process-tree, shows its functions."
+            );
         }
         HostCauseKind::Gil => {
             "move the code that holds the GIL to another process (multiprocessing), or into an extension \
