@@ -347,6 +347,11 @@ impl LiveSource {
 
     /// Reads all that is there now, until what waits is final. What takes long tells stderr how far it is.
     pub(crate) fn read_all(&mut self) {
+        self.read_while(|| true);
+    }
+
+    /// [`Self::read_all`], as long as `goes_on`.
+    pub(crate) fn read_while(&mut self, goes_on: impl Fn() -> bool) {
         self.await_ports();
         self.take_news();
         let Some(watch) = &mut self.files.watch else { return };
@@ -358,6 +363,7 @@ impl LiveSource {
                 // It is only for people.
                 let _ = writeln!(io::stderr(), "reading {} of {} MB ...", read >> 20, all >> 20);
             }
+            goes_on()
         });
         let seen = seen(watch);
         self.files.take(Some(seen));

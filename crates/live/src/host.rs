@@ -488,7 +488,9 @@ impl Host {
                 "samples come too late; set STAGE2_FLUSH_MS to 1000 at most".to_owned()
             }
             None if sum.ns > 0 && sum.idle_ns == 0 => "no time is idle".to_owned(),
-            None if samples == 0 => "no launching thread was sampled in idle time".to_owned(),
+            None if samples == 0 => {
+                "no sample of a launching thread fell into idle time".to_owned()
+            }
             None if samples < HOST_SAMPLES_LEAST => {
                 format!("too few samples: {samples}; shares need {HOST_SAMPLES_LEAST}")
             }
@@ -860,7 +862,7 @@ mod tests {
             [
                 "not sampled: STAGE2_HOST is off",
                 "not sampled: Python 3.9 is not known",
-                "no launching thread was sampled in idle time",
+                "no sample of a launching thread fell into idle time",
                 "too few samples: 29; shares need 30",
                 "no cause exceeds its sampling error",
                 "samples come too late; set STAGE2_FLUSH_MS to 1000 at most",

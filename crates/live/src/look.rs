@@ -155,7 +155,7 @@ pub struct Watched {
 }
 
 /// As a report has it.
-const MISSING: &str = "up to one flush period of its records (STAGE2_FLUSH_MS) is missing";
+const MISSING: &str = "up to one flush period of its records (STAGE2_FLUSH_MS) may be missing";
 
 /// That clocks differ, and by how much.
 pub(crate) fn clock_differs(ahead_ns: i128) -> String {
@@ -218,9 +218,17 @@ fn tell_lag(processes: &mut [Watched]) {
     }
 }
 
+/// The folder of the trace of a process; empty where it is not known.
+fn folder_of(process: &Watched) -> String {
+    let folder = std::path::Path::new(&process.file).parent();
+    folder.map_or_else(String::new, |folder| folder.to_string_lossy().into_owned())
+}
+
 /// A rank that was started again has another process. Where both go on, two jobs are looked at.
 fn tell_doubles(processes: &mut [Watched]) {
-    let mut newest: HashMap<u64, Watched> = HashMap::new();
+    // Ranks of two runs have the same numbers.
+    let key = |of: &Watched| Some((folder_of(of), of.rank?));
+    let mut newest: HashMap<(String, u64), Watched> = HashMap::new();
     let brief = |of: &Watched| Watched {
         host: of.host.clone(),
         state: of.state.clone(),
@@ -231,22 +239,23 @@ fn tell_doubles(processes: &mut [Watched]) {
         ..Watched::default()
     };
     for process in processes.iter() {
-        let Some(rank) = process.rank else { continue };
-        let known = newest.entry(rank).or_insert_with(|| brief(process));
+        let Some(key) = key(process) else { continue };
+        let known = newest.entry(key).or_insert_with(|| brief(process));
         if process.last_wall_ns > known.last_wall_ns {
             *known = brief(process);
         }
     }
     for process in processes {
-        let known = process.rank.and_then(|rank| newest.get_key_value(&rank));
-        let Some((rank, other)) = known.filter(|(_, other)| other.is_named() != process.is_named())
+        let known = key(process).and_then(|key| newest.get_key_value(&key));
+        let Some(((_, rank), other)) =
+            known.filter(|(_, other)| other.is_named() != process.is_named())
         else {
             continue;
         };
         let both = process.is_growing() && other.is_growing();
         let apart = other.last_wall_ns.zip(process.last_wall_ns).map(|(a, b)| a.saturating_sub(b));
         let what = match both && apart.is_some_and(|ns| ns < SAME_NS) {
-            true => "both go on: they are of two jobs, or were given the same number",
+            true => "both are still running: they are of two jobs, or were given the same number",
             false => "newer data",
         };
         process.warn(format!("{} has rank {rank}, too, and {what}", other.is_named()));

@@ -118,8 +118,8 @@ impl Watch {
     }
 
     /// Reads what is there now until what waits is final, and not what is added meanwhile: files may grow faster than they
-    /// are read. `tell` gets the bytes that are read, and how many there are.
-    pub fn read_what_is_there(&mut self, mut tell: impl FnMut(u64, u64)) {
+    /// are read. `tell` gets the bytes that are read, and how many there are; if it returns false, the rest stays unread.
+    pub fn read_what_is_there(&mut self, mut tell: impl FnMut(u64, u64) -> bool) {
         self.find();
         for tracked in &mut self.files {
             tracked.goal = Some(tracked.follow.bytes() + tracked.follow.backlog());
@@ -133,7 +133,9 @@ impl Watch {
             if now == 0 || now == before {
                 break;
             }
-            tell(all - now.min(all), all);
+            if !tell(all - now.min(all), all) {
+                return;
+            }
             before = now;
             self.catch_up();
         }
@@ -571,7 +573,7 @@ fn notes(tracked: &Tracked) -> Vec<String> {
     };
     let found = [
         missing.map(|pieces| format!("of its trace is not there any more: {pieces}")),
-        simulated.then(|| "the GPU is simulated, so no time here comes from a real GPU".to_owned()),
+        simulated.then(|| "the GPU is simulated: these are not times of a real one".to_owned()),
         fact("gpu.off", None).map(|why| format!("no GPU work is recorded: {why}")),
         fact("counters.off", None).map(|why| format!("no hardware counters are sampled: {why}")),
         fact("sample", Some("1/1")).map(|part| format!("{part} of the instances are recorded")),

@@ -47,7 +47,7 @@ pub(crate) struct WatchOptions {
     /// The NVTX payload of this stage is a number of tokens; may be repeated
     #[arg(long, value_name = "STAGE")]
     pub(crate) tokens: Vec<String>,
-    /// Processes (their numbers here, also in a container), folders of runs or of trace files, trace files, or
+    /// Processes (PIDs, as seen from here), folders of runs or of trace files, trace files, or
     /// HOST:PORT where `feed` serves those of another host [default: the only run that is live on this host]
     #[arg(value_name = "TARGET", conflicts_with = "all")]
     pub(crate) targets: Vec<String>,

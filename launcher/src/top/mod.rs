@@ -28,6 +28,8 @@ use crate::terminal::width;
 /// Size of a page of plain text, unless the terminal or the variable COLUMNS has another width.
 const COLUMNS: usize = 80;
 const LINES: usize = 24;
+/// Processes that have a row in so many lines.
+const FEW_PROCESSES: usize = 2;
 
 /// What a failure of another command of this program begins with.
 const ERROR: &str = "stage2-launch: error: ";
@@ -59,7 +61,7 @@ pub(crate) fn top(args: TopArgs) -> Result<u8, Failure> {
             // Nothing would change any more on the pages that follow.
             let ends = is_over(&look(&watched, State::default(), true));
             if ends {
-                watched.read_all();
+                watched.read_while(|| !stop.is_set());
             }
             if !show(&watched, state.clone())? || ends {
                 break;
@@ -74,7 +76,7 @@ pub(crate) fn top(args: TopArgs) -> Result<u8, Failure> {
         Failure::NoResult(format!("the terminal cannot be used: {error}; try --plain"))
     })?;
     if watched.is_busy() {
-        let _ = writeln!(io::stderr(), "making the report, as `w` asked for ...");
+        let _ = writeln!(io::stderr(), "writing the report that `w` asked for ...");
         if let Some(said) = watched.await_background(&stop) {
             let _ = writeln!(io::stderr(), "{said}");
         }
@@ -86,7 +88,9 @@ pub(crate) fn top(args: TopArgs) -> Result<u8, Failure> {
 fn show(watched: &LiveSource, state: State) -> Result<bool, Failure> {
     let view = look(watched, state, true);
     // Each host that does not answer, and what is wrong, has lines of its own.
-    let height = LINES + 2 * view.look.problems.len();
+    // All processes have a row.
+    let rows = view.look.processes.len().saturating_sub(FEW_PROCESSES);
+    let height = LINES + rows + 2 * view.look.problems.len();
     let mut lines: Vec<String> = page(&view, width(&io::stdout()).unwrap_or(COLUMNS), height)
         .iter()
         .map(|line| line.to_string().trim_end().to_owned())
@@ -207,7 +211,7 @@ fn what_next(watched: &LiveSource, has_keys: bool) -> String {
         ([one, two], _) => format!("reports: {one} {two}"),
         ([.., last], _) => format!("{} reports, the last one: {last}", reports.len()),
         ([], _) if let Some(next) = own_report(watched) => next,
-        ([], true) if is_one => "w writes its report".to_owned(),
+        ([], true) if is_one => "press w to write its report".to_owned(),
         ([], true) => "w writes one report of all runs".to_owned(),
         ([], false) => "`stage2-launch merge` writes its report".to_owned(),
     };

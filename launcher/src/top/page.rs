@@ -35,9 +35,10 @@ use stage2_contract::stats::P99_VALUES;
 use stage2_contract::text::numbers::count;
 use stage2_contract::text::shorten;
 use stage2_live::{FileState, Look, SILENT_NS, StageNumbers, Watched, Window};
-use stage2_model::{HOST_SAMPLES_LEAST, Role, TAIL_VALUES};
+use stage2_model::{HOST_SAMPLES_LEAST, PathKind, PathRow, Role, TAIL_VALUES};
 use stage2_read::roles::{Meant, RoleSettings};
 use stage2_read::trace::stats::Series;
+use stage2_report::operators::{OperatorSettings, is_operator};
 use stages::{stage_table, whose_times};
 
 use crate::live_source::Switch;
@@ -411,9 +412,12 @@ fn rows(view: &View) -> Vec<Row> {
     };
     // Those with work first, the model's in front, then what is no range of the program, and in one order whatever their
     // numbers do.
-    let roles = RoleSettings::default();
+    let (roles, operators) = (RoleSettings::default(), OperatorSettings::default());
     rows.order_by_cached_key(|row| {
+        let name = row.name.clone();
+        let range = PathRow { name, kind: PathKind::Range, ..PathRow::default() };
         let place = match roles.of(&row.name, None) {
+            _ if is_operator(&range, &operators) => 3,
             Meant::Stage(Role::Prefill | Role::Decode) => 0,
             Meant::Stage(_) => 1,
             Meant::Apart(_) => 2,

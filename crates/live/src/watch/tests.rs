@@ -87,6 +87,7 @@ fn what_is_there_is_read_to_its_end_however_fast_a_file_grows() {
     watch.read_what_is_there(|read, of| {
         grow();
         told.push((read, of));
+        true
     });
     assert!(told.len() == 2 && told[0] == (0, all) && told[1].0 > 0, "{told:?} of {all}");
     let look = watch.look();
@@ -287,7 +288,7 @@ fn a_process_of_this_host_that_was_killed_is_gone_at_once() {
     trace(&folder.path().join("a.s2t"), killed, "0", 10, 20, false);
     let mut watch = Watch::new(vec![Source::Folder(folder.path().into())], Options::default());
     (0..9).for_each(|_| watch.tick_at(90 * S, TICK_BYTES));
-    let missing = "killed, or still running; up to one flush period of its records (STAGE2_FLUSH_MS) is missing";
+    let missing = "killed, or still running; up to one flush period of its records (STAGE2_FLUSH_MS) may be missing";
     assert_eq!(watch.look().processes[0].notes, [missing]);
 }
 
@@ -333,11 +334,21 @@ fn processes_of_two_jobs_in_one_folder_are_told() {
     let look = watch.look();
     let told: Vec<_> = look.processes.iter().filter(|of| of.is_suspect).collect();
     let notes: Vec<_> = told.iter().map(|of| (of.pid, of.notes.concat())).collect();
-    let both = "both go on: they are of two jobs, or were given the same number";
+    let both = "both are still running: they are of two jobs, or were given the same number";
     let double = format!("process 1 on host has rank 0, too, and {both}");
     let other = "its job has 4 ranks, and that of most others 8: it is of another job";
     assert_eq!(notes, [(3, double), (4, other.to_owned())]);
     assert_eq!((look.processes.len(), look.processes.iter().map(steps).sum::<u64>()), (6, 60));
+    // In another folder, the same rank is that of another run.
+    let other = folder.path().join("other");
+    std::fs::create_dir(&other).expect("a folder");
+    trace(&other.join("7.s2t"), 7, "1", 10, 20, false);
+    let sources = [folder.path().to_owned(), other].map(Source::Folder);
+    let mut watch = Watch::new(sources.into(), Options::default());
+    (0..=QUIET_TICKS).for_each(|_| watch.tick_at(13 * S, TICK_BYTES));
+    let look = watch.look();
+    let doubles = look.processes.iter().filter(|of| of.notes.concat().contains(", too, and"));
+    assert_eq!(doubles.map(|of| of.pid).collect::<Vec<_>>(), [3]);
 }
 
 /// Hazard (Watching what runs): The files of a finished run, whose process did not announce its end, are being read.

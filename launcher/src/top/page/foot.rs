@@ -47,8 +47,9 @@ pub(super) fn foot(view: &View, rows: &[Row], width: usize, room: usize) -> Vec<
     let said: Vec<String> = all.into_iter().flatten().take(most).collect();
     let room = if view.is_text { usize::MAX } else { room.saturating_sub(1).max(1) };
     let for_next = room.saturating_sub(usize::from(!said.is_empty())).min(SAID_LINES);
-    let what_next =
-        view.ended.as_ref().map_or_else(Vec::new, |text| wrapped_at_most(text, width, for_next));
+    // What a key began is no longer to be done.
+    let ended = view.ended.as_ref().filter(|_| !goes_on);
+    let what_next = ended.map_or_else(Vec::new, |text| wrapped_at_most(text, width, for_next));
     let room_each = room.saturating_sub(what_next.len()) / said.len().max(1);
     let each = each.min(room_each.max(1));
     let mut lines = match &view.state.asked {
@@ -131,8 +132,7 @@ fn note(view: &View) -> Option<String> {
     let first = suspect().next().or(all.iter().copied().find(|of| !of.notes.is_empty()))?;
     let more = match suspect().count() {
         0 | 1 => String::new(),
-        2 => "; 1 more process has a message".to_owned(),
-        some => format!("; {} more processes have messages", some - 1),
+        some => format!("; {}", counted(some as u64 - 1, "more message")),
     };
     Some(format!("{}: {}{more}", first.pid, first.notes.first()?))
 }

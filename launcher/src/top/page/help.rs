@@ -57,10 +57,10 @@ pub(super) const HELP: [(&str, &str); 23] = [
     (
         "GPU0 DRAM ...",
         "hardware counters, means of about 1 s: bytes per second through DRAM, L2, PCIe and NVLink; percent of cycles \
-         in which tensor cores, and SMs at all, were active; issue: instructions, percent of the peak; (9 s old): the \
+         in which tensor cores, or SMs, were active; issue: instructions, percent of the peak; (9 s old): the \
          last reading was 9 s ago",
     ),
-    ("Colours", "yellow: the late rank, lost records; red: a process from which no data comes in"),
+    ("Colours", "yellow: the late rank, lost records; red: a process that sends no data"),
 ];
 
 /// Columns of what is explained, with the space behind it.

@@ -80,10 +80,12 @@ fn of_stage<'p>(process: &'p Watched, row: Option<&Row>) -> Option<&'p StageNumb
 
 /// The processes in the order of their rows; without another one, that of their ranks.
 pub(super) fn sorted_processes<'v>(view: &'v View, row: Option<&Row>) -> Vec<&'v Watched> {
-    // One without GPU work of which nothing is missing has nothing to show next to one with work, unless it waits for
-    // a start.
-    let is_idle =
-        |of: &&Watched| of.counts.work == 0 && lost(of) == 0 && !is_incomplete(of) && has_file(of);
+    // One without GPU work and calls, of which nothing is missing, has nothing to show next to one with work, unless it
+    // waits for a start.
+    let is_idle = |of: &&Watched| {
+        let has_calls = of.window.stages.values().any(|sum| sum.each().0 > 0);
+        of.counts.work == 0 && !has_calls && lost(of) == 0 && !is_incomplete(of) && has_file(of)
+    };
     let mut all: Vec<&Watched> = view.look.processes.iter().collect();
     if all.iter().any(|process| has_file(process) && !is_idle(process)) {
         all.retain(|process| !is_idle(process));
