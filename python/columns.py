@@ -196,8 +196,8 @@ def _stages(metrics: Schema) -> Columns:
         "max_ns": ("int", time.format("Longest")),
         "mean_ns": ("int", time.format("Mean")),
         "std_ns": ("int", "Sample standard deviation of these times, ns."),
-        "steps": ("int", "Number of these steps or calls, without the cold first ones."),
-        "tokens_per_s": ("float", "Tokens per second of wall time."),
+        "steps": ("int", "Number of the timed steps or calls, without the cold first ones."),
+        "tokens_per_s": ("float", "Tokens per second over the timed steps."),
         "tokens_counted": ("str", metrics.columns(metrics.at("StageAnswer"))["tokens_counted"][1]),
         "floor_ns": (
             "int",

@@ -229,10 +229,13 @@ def diff(
             longer than `timeout_s`.
         InstallError: `stage2-launch` is not installed.
         TypeError: An argument has the wrong type, for instance a side that is not a run.
+        ValueError: `timeout_s` is not more than 0.
 
     """
     if not isinstance(timeout_s, (int, float)):
         raise TypeError(f"timeout_s must be a number of seconds, not {timeout_s!r}")
+    if not timeout_s > 0:
+        raise ValueError(f"timeout_s must be more than 0 seconds, not {timeout_s!r}")
     conditions = as_conditions(fail_if)
     sides = {"before": _operands("before", before), "after": _operands("after", after)}
     for name, runs in sides.items():
@@ -290,6 +293,9 @@ def _reason(done: subprocess.CompletedProcess[str]) -> str:
     condition = _CONDITION.fullmatch(why)
     if condition:
         return f"fail_if {condition[1]}: {condition[2]}"
+    why = re.sub("^--fail-if ('.*?'):", r"fail_if \1:", why)
+    if why.startswith("fail_if "):
+        return " ".join(why.split())
     # A run without GPU work is no alternative.
     return f"the runs were not compared: {_EMPTY_RUN.sub('', ' '.join(why.split()))}"
 

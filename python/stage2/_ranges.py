@@ -41,7 +41,7 @@ class annotate:
 
     __slots__ = ("_fields", "_name")
 
-    def __init__(self, name: str, **fields: Field) -> None:
+    def __init__(self, name: str, **fields: object) -> None:
         """Create a range with the name that all instances share, and fields that tell them apart.
 
         Raises:

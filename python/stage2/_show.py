@@ -37,10 +37,10 @@ _BELOW = {
 }
 """Columns of sentences that stand below those of another one, because each needs the width."""
 _REPEATED = {
-    "kernels": ("stage", "short", "launch.grid"),
-    "collectives": ("stage", "operation", "communicator"),
+    "kernels": (["stage", "short"], ["launch.grid", "device"]),
+    "collectives": (["stage", "operation"], ["communicator"]),
 }
-"""The last column stands behind the others if it tells rows apart in which these are the same."""
+"""The last columns stand behind the first ones if they tell rows apart that those do not."""
 LEVELS = {"late_ranks": "delays.steps."}
 """The level that headings omit."""
 _HIDDEN = {"stages": ("apart", "operator", "operators that lie in no stage")}
@@ -91,7 +91,7 @@ FIRST: dict[str, str] = {
     "counts.unattributed counts.dropped_by_cupti counts.range_events_lost end_reason gpu_off",
     "findings": "severity what why remedy subject id",
     "metrics": "stage metric before after change_percent word change verdict unit",
-    "work": "stage name before.ns after.ns change_ns verdict per kind class",
+    "work": "stage name before.ns after.ns change_ns per verdict kind class",
 }
 """The most important columns of a table, which come first and are shown."""
 
@@ -173,7 +173,7 @@ def _in_cells(rows: Table, name: str, wide: int, below: list[str]) -> list[list[
     cells = [textwrap.wrap(text, wide) or [""] for text in texts]
     for other in below:
         for cell, row, text in zip(cells, rows, _texts(rows, other)):
-            if row[other] is not None:
+            if row[other]:
                 cell += textwrap.wrap(f"{other}: {text}", wide, subsequent_indent="  ")
     return cells
 
@@ -242,12 +242,15 @@ def _chosen(rows: Table) -> list[str]:
     others = {name for name in _PLACES if name in known[1:]}
     same = {name for name in others if all(row[name] == rows[0][name] for row in rows)}
     shown = [name for name in known if name not in same]
-    *repeated, apart = _REPEATED.get(rows.name, [""])
-    if apart in shown and set(repeated) <= set(shown):
-        keys = [tuple(row[name] for name in repeated) for row in rows]
+    named, others_apart = _REPEATED.get(rows.name, ([], []))
+    for apart in others_apart:
+        if apart not in shown or not set(named) <= set(shown):
+            continue
+        keys = [tuple(row[name] for name in named) for row in rows]
         if len(set(keys)) < len({(*key, row[apart]) for key, row in zip(keys, rows)}):
             shown.remove(apart)
-            shown.insert(shown.index(repeated[-1]) + 1, apart)
+            shown.insert(shown.index(named[-1]) + 1, apart)
+            named = [*named, apart]
     return shown
 
 

@@ -54,7 +54,7 @@ impl EngineRun {
 pub struct EngineSteps {
     /// The kind, which is the name of the stage: `prefill`, `decode`, `mixed`, `verify`.
     pub stage: String,
-    /// Number of steps.
+    /// Number of steps, timed or not.
     pub steps: u64,
     /// Number of steps that another one followed at once. The times, from begin to begin, are of these.
     pub timed_steps: u64,

@@ -86,7 +86,7 @@ pub struct StageUtilisation {
     pub mbu_busy: Figure,
     /// Tokens of one instance.
     pub tokens: Figure,
-    /// Tokens per second of wall time.
+    /// Tokens per second over the time that `basis` names, which may include steps that no step time is of.
     pub tokens_per_s: Figure,
     /// GPU busy time per token, us.
     pub gpu_us_per_token: Figure,
