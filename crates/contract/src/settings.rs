@@ -60,8 +60,7 @@ pub fn read_hardware_trace(text: &str) -> Option<bool> {
 }
 
 /// `STAGE2_HOST`, in words.
-pub const HOST_FORM: &str =
-    "off, on, or how often threads are sampled, from 1 to 1000 times a second";
+pub const HOST_FORM: &str = "off, on, or a sampling rate of 1 to 1000 Hz";
 /// Samples a second of `STAGE2_HOST=on`.
 pub const HOST_HZ: u32 = 100;
 const HOST_RATES: RangeInclusive<u32> = 1..=1000;

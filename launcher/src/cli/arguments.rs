@@ -74,7 +74,7 @@ pub(crate) struct FeedArgs {
     /// --textfile is given]
     #[arg(long, alias = "port", value_name = "[ADDRESS:]PORT", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
-    /// Serve clients that ask for this host name, too, e.g. that of a reverse proxy
+    /// Also accept requests for this host name, e.g. that of a reverse proxy
     #[arg(long, value_name = "NAME", conflicts_with = "once")]
     pub(crate) allow_host: Vec<String>,
     /// Write this file for the textfile collector of node-exporter, again and again
@@ -337,12 +337,12 @@ pub(crate) struct BenchArgs {
 // How often a benchmark runs things.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Times {
-    /// Rounds; each runs everything once, and untraced twice
+    /// Number of rounds; a round runs each variant once, and the untraced one twice
     #[arg(long, value_name = "N", default_value_t = 3,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) rounds: u32,
-    /// Untraced runs before the first round that are not measured: files are read and kernels
-    /// compiled for the first time in them
+    /// Untraced runs before the first round, which are not measured: they read files and compile
+    /// kernels for the first time
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub(crate) warmup: u32,
@@ -553,7 +553,7 @@ program is not installed. docs/agents.md shows how to register it in a client.";
 
 #[derive(Debug, Args)]
 pub(crate) struct SkillArgs {
-    /// Print SKILL.md (the only thing that it does)
+    /// Print SKILL.md (required: the command does nothing else)
     #[arg(long)]
     pub(crate) print: bool,
 }

@@ -26,7 +26,7 @@ pub(crate) use ctl::{AnswerOptions, CtlArgs, CtlVerb, SnapshotArgs, WhyArgs};
 pub(crate) use words::{OF_DEMO, in_words, is_of_demo, is_setting};
 
 const DOCTOR_HELP: &str = "\
-Exit status: 0 when all checks are ok, warnings or not checked; 1 when one is a
+Exit status: 0 when no check found a problem; 1 when one is a
 problem; 2 for wrong usage. docs/doctor.md describes every check and the JSON.";
 
 /// Runs a workload and shows its GPU kernels, per NVTX range
@@ -82,7 +82,7 @@ pub(crate) enum Command {
     Ask(AskArgs),
     /// Print the experiment that would confirm the first advice of a run
     Next(NextArgs),
-    /// Ask a run in SQL
+    /// Query a run with SQL
     Query(QueryArgs),
     /// Print the tables of a run that `query` can ask
     Schema(SchemaArgs),
@@ -307,7 +307,7 @@ Examples:
       a Hydra app, here the example of the repository: its outputs go into the
       bundle
   stage2-launch run 'profiling.collector.ranges=[decode*]' --timeout 5m -- ./a
-      only kernels inside of such ranges, and an end after five minutes
+      only kernels in such ranges, and an end after five minutes
   stage2-launch run --light -- torchrun --nproc-per-node 2 infer.py
       every rank: who waits for whom
   stage2-launch run --annotate prefill-decode -- python infer.py
@@ -439,7 +439,7 @@ Examples:
   stage2-launch feed --once tmp/stage2/latest
       the metrics as they are now, on standard output
 
-It goes on until a signal ends it (status 0), and then removes the file. Status
+It runs until a signal ends it (status 0), and then removes the file. Status
 2 for wrong usage or a path that does not exist; 70 if there is no such process,
 or the address is in use. docs/feed.md lists the metrics.";
 

@@ -97,7 +97,7 @@ fn save(
     let is_there = path.symlink_metadata().is_ok();
     if is_there && !replace {
         return Err(Failure::Usage(format!(
-            "there is a baseline {name}; use --replace to overwrite it, or choose another name"
+            "baseline `{name}` already exists; use --replace to overwrite it, or choose another name"
         )));
     }
     let names = names_in(folder);

@@ -28,7 +28,9 @@ pub(crate) fn export(mut args: ExportArgs, terminal: &Terminal) -> Result<u8, Fa
         return Ok(0);
     };
     let [run_dir] = args.run_dirs.as_slice() else {
-        return Err(Failure::Usage("only a dataset (-f parquet) holds several runs".to_owned()));
+        return Err(Failure::Usage(
+            "only a dataset can hold several runs; add -f parquet".to_owned(),
+        ));
     };
     let of_dataset = if args.append { Some("--append") } else { args.job.map(|_| "--job") };
     if let Some(option) = of_dataset {
@@ -174,7 +176,7 @@ fn tell(exported: &Exported, out: &Path, terminal: &Terminal) {
     if counts.host_left_out > 0 {
         let host = count(counts.host_left_out);
         terminal.result(&format!(
-            "left out: {host} samples and blocking calls of the host, which this file has no place for"
+            "left out: {host} samples and blocking calls of the host, which this format cannot hold"
         ));
     }
     if counts.not_selected > 0 {

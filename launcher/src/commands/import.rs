@@ -232,7 +232,7 @@ impl NewBundle {
         let left = left.map(|error| format!(" ({} is left: {error})", dir.display()));
         let left = left.unwrap_or_default();
         Failure::Usage(format!(
-            "none of the files could be read, so no bundle was made{left}; the lines above give the reasons"
+            "none of the files could be read, so no bundle was made{left}; see the reasons above"
         ))
     }
 

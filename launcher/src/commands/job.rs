@@ -118,7 +118,7 @@ fn summarise_trace(
     let folder = out.or(trace.parent()).unwrap_or(Path::new("."));
     let path = folder.join(format!("{stem}.{SUMMARY}"));
     if path.exists() && !force {
-        anyhow::bail!("{} is there already; --force replaces it", visible_path(&path));
+        anyhow::bail!("{} already exists; --force replaces it", visible_path(&path));
     }
     let mut records = Trace::open(trace)?;
     let mut damaged = None;

@@ -310,11 +310,7 @@ fn of_form<E: serde::de::Error>(
     is_read: fn(&str) -> bool,
     form: &str,
 ) -> Result<String, E> {
-    if is_read(&text) {
-        Ok(text)
-    } else {
-        Err(E::custom(format!("{text:?} is not of the form {form}")))
-    }
+    if is_read(&text) { Ok(text) } else { Err(E::custom(format!("{text:?} must be {form}"))) }
 }
 
 /// A flush period that the collector takes.

@@ -181,7 +181,7 @@ impl Running {
         match self.next.map(|(_, step)| step) {
             Some(Step::Terminate) => {
                 self.cause = Cause::Timeout;
-                terminal.progress("the time limit is reached: the workload is asked to end");
+                terminal.progress("time limit reached: asking the workload to end");
                 self.terminate(terminal);
             }
             Some(Step::Kill) => self.kill(),
