@@ -22,6 +22,9 @@ pub(super) const SIMULATED: &str = "SIMULATED: the GPU of this capture (or of a 
 /// Label of the line on coverage, the last of the answer.
 pub(super) const COVERAGE: &str = "coverage";
 
+/// Label of the line on calls that no mean is of, and sums of kernels are.
+const OUTLIERS: &str = "outliers";
+
 /// Label of the line on the kernel that loses most.
 const KERNEL: &str = "kernel";
 
@@ -316,7 +319,8 @@ pub(super) fn opening(report: &Report) -> String {
 pub(super) fn head_of_tables(report: &Report) -> String {
     let lines = Some(short(report)).filter(|lines| !lines.is_empty());
     let lines = lines.unwrap_or_else(|| page_lines(report));
-    let is_shown = |line: &&AnswerLine| [VERDICT, KERNEL, COVERAGE].contains(&line.label.as_str());
+    let is_shown =
+        |line: &&AnswerLine| [VERDICT, KERNEL, OUTLIERS, COVERAGE].contains(&line.label.as_str());
     let item = |line: &AnswerLine| {
         format!("- **{}:** {}\n", plain(&capitalised(&line.label)), plain(&line.text))
     };

@@ -266,7 +266,7 @@ fn the_steps_of_an_only_instance_give_advice_with_a_label() {
     let report = only_instance(&[20; 60]);
     let (_, text, advised) = verdict(&report);
     assert!(advised && text.ends_with("(rests on its only call, 60 steps)"), "{text}");
-    assert!(text.contains("idle 90.0 % of the window:"), "{text}");
+    assert!(text.contains("idle 90.0 % of the window, "), "{text}");
     // Few steps are not a basis for advice.
     let report = only_instance(&[20; 7]);
     let (_, text, advised) = verdict(&report);
