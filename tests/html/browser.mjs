@@ -363,15 +363,20 @@ async function useKernels(browser, problems) {
   if ((await column("Kernel")).length !== names.length) problems.push("an empty filter hides rows");
   const tabs = await browser.value(`[...document.querySelectorAll(".tabs button")].map((tab) => tab.textContent)`);
   const stages = new Set(await column("Stage"));
-  const others = Number(tabs.at(-1)?.match(/^(\d+) other stages$/)?.[1] ?? 0);
-  const all = await browser.value(`new Set([...${table}.tBodies[0].rows].map((r) => r.cells[${at("Stage")}].textContent)).size`);
+  const [outside, outsideTab] = [`[...${table}.tBodies[0].rows].filter((r) => "outside" in r.dataset)`, "outside the stages"];
+  const has = await browser.value(`${outside}.length > 0`);
+  const apart = new Set(await browser.value(`${outside}.map((r) => r.cells[${at("Stage")}].textContent)`));
+  if (has !== (tabs.at(-1) === outsideTab)) problems.push(`work outside of the stages: ${has}, and the tabs are ${tabs}`);
+  const others = Number(tabs.at(has ? -2 : -1)?.match(/^(\d+) other stages$/)?.[1] ?? 0);
+  const all = await browser.value(`new Set([...${table}.tBodies[0].rows].map((r) => "outside" in r.dataset ? "${outsideTab}" : r.cells[${at("Stage")}].textContent)).size`);
   if (all > 1 && tabs.length !== all + 1 - others + (others ? 1 : 0)) problems.push(`the tabs of ${[...stages]} are ${tabs}`);
   for (const [number, tab] of tabs.entries()) {
     await browser.value(`document.querySelectorAll(".tabs button")[${number}].click()`);
     const shown = new Set(await column("Stage"));
-    const isOthers = others > 0 && number === tabs.length - 1;
+    const isOthers = others > 0 && number === tabs.length - (has ? 2 : 1);
     const right = number === 0
       ? shown.size === stages.size
+      : tab === outsideTab ? [...shown].every((name) => apart.has(name))
       : isOthers ? shown.size > 0 && tabs.every((name) => !shown.has(name)) : shown.size === 1 && shown.has(tab);
     if (!right) problems.push(`the tab ${tab} shows ${[...shown]}`);
   }

@@ -601,7 +601,7 @@ fn the_first_kernel_is_the_one_that_the_console_names() {
     let (stage, said) = named(&read);
     assert_eq!(stage, "decode", "of graph nothing is advised");
     assert!(
-        said.contains("loses most: 0.082 of 0.183 ms per token, because it attains "),
+        said.contains("loses most: up to 0.082 of 0.183 ms per token, because it attains "),
         "{said}"
     );
     let found = asked(&read, Question::KernelsByLoss);

@@ -10,7 +10,7 @@ use stage2_contract::stats::mean;
 use stage2_contract::text::listed;
 
 use crate::{
-    CounterRow, KernelRow, PathKind, RATE_SHARE_MOST, Report, StageAnswer, StageRow, Times,
+    Bound, CounterRow, KernelRow, PathKind, RATE_SHARE_MOST, Report, StageAnswer, StageRow, Times,
 };
 
 /// Rows that are one kernel together.
@@ -37,6 +37,9 @@ pub struct Kernel<'r> {
     /// Share of the rate that the hardware allows at its operations per byte, from 0 to 1: by ncu, or by the larger share
     /// of a peak of sampled counters: that of [`attained`].
     pub attainable: Option<f64>,
+    /// The part of its time that it would still need at that rate, from 0 to 1. Where latency bounds it, no call is
+    /// shorter than the shortest kernel of the run, whatever the rate.
+    pub kept: Option<f64>,
     /// The part of [`Kernel::usual_ns`] in the launch configurations that this share is known of, from 0 to 1.
     pub measured: Option<f64>,
 }
@@ -107,11 +110,12 @@ pub fn top_kernels<'r, K: Ord + Hash>(
     all_ns: impl Fn(&'r KernelRow) -> u64,
 ) -> Vec<Kernel<'r>> {
     let mut sums: BTreeMap<K, (&KernelRow, Sum, BTreeSet<&str>)> = BTreeMap::new();
+    let shortest_ns = shortest_ns(report);
     for row in &report.kernels {
         let of_key = sums.entry(key(row));
         let (_, sum, devices) = of_key.or_insert_with(|| (row, Sum::default(), BTreeSet::new()));
         sum.add(&row.times);
-        sum.rate(row);
+        sum.rate(row, shortest_ns);
         devices.insert(&row.device);
     }
     let mut sorted: Vec<_> = sums.into_iter().collect();
@@ -128,9 +132,26 @@ pub fn top_kernels<'r, K: Ord + Hash>(
         percent: sum.percent(all_ns(row)),
         counters: counted.get(&key),
         attainable: sum.attainable(),
+        kept: sum.kept(),
         measured: sum.measured(),
     };
     sorted.into_iter().take(limit).map(kernel).collect()
+}
+
+/// The shortest call of a kernel in the run, ns: what a launch takes that has next to nothing to do.
+fn shortest_ns(report: &Report) -> u64 {
+    let times = report.kernels.iter().filter_map(|row| row.times.min_ns.or(row.times.mean_ns));
+    times.filter(|ns| *ns > 0).min().unwrap_or(0)
+}
+
+/// Usual time of rows whose share of the attainable rate is known, ns.
+#[derive(Clone, Copy, Default)]
+struct Rated {
+    all_ns: f64,
+    /// The part of it that they would need at that rate.
+    needed_ns: f64,
+    /// As much, but not less than the shortest kernels for rows that latency bounds.
+    kept_ns: f64,
 }
 
 /// Times of several rows together.
@@ -146,9 +167,8 @@ struct Sum {
     scaled: bool,
     /// Least and greatest mean of the rows, ns.
     means_ns: Option<(u64, u64)>,
-    /// Usual time of the rows whose share of the attainable rate is known, ns, and the part of it that they would need at
-    /// that rate: of those with counters of all launches, and of those with counters of one launch only.
-    rated_ns: [Option<(f64, f64)>; 2],
+    /// Of the rows with counters of all launches, and of those with counters of one launch only.
+    rated: [Option<Rated>; 2],
 }
 
 impl Sum {
@@ -166,28 +186,39 @@ impl Sum {
         }
     }
 
-    fn rate(&mut self, row: &KernelRow) {
+    fn rate(&mut self, row: &KernelRow, shortest_ns: u64) {
         let Some(share) = attainable(row) else { return };
         let one_launch = own(row).is_some_and(|counters| counters.one_launch.is_some());
-        let [all_launches, one] = &mut self.rated_ns;
-        let rated = if one_launch { one } else { all_launches };
+        let [all_launches, one] = &mut self.rated;
+        let rated = if one_launch { one } else { all_launches }.get_or_insert_default();
         // Rows that were never timed after a cold call count by their share alone.
         let ns = (row.times.usual_ns() as f64).max(1.0);
-        let (all, needed) = rated.unwrap_or_default();
-        *rated = Some((all + ns, needed + ns * share));
+        let least_ns = match bound(row) {
+            Some(Bound::Latency) => shortest_ns as f64 * row.times.usual_calls() as f64,
+            _ => 0.0,
+        };
+        rated.all_ns += ns;
+        rated.needed_ns += ns * share;
+        rated.kept_ns += (ns * share).max(least_ns.min(ns));
+    }
+
+    fn rated(&self) -> Option<Rated> {
+        let [all_launches, one] = self.rated;
+        all_launches.or(one)
     }
 
     fn attainable(&self) -> Option<f64> {
-        let [all_launches, one] = self.rated_ns;
-        all_launches.or(one).map(|(all, needed)| needed / all)
+        self.rated().map(|rated| rated.needed_ns / rated.all_ns)
+    }
+
+    fn kept(&self) -> Option<f64> {
+        self.rated().map(|rated| rated.kept_ns / rated.all_ns)
     }
 
     /// The part of the usual time that the share is known of.
     fn measured(&self) -> Option<f64> {
-        let [all_launches, one] = self.rated_ns;
-        let (rated, _) = all_launches.or(one)?;
         let usual_ns = self.usual_ns().filter(|ns| *ns > 0)?;
-        Some((rated / usual_ns as f64).min(1.0))
+        Some((self.rated()?.all_ns / usual_ns as f64).min(1.0))
     }
 
     /// Sum of the durations, ns; nothing where there are calls and none was timed.
@@ -263,7 +294,7 @@ pub struct Loss<'r> {
     pub attainable: Option<f64>,
     /// Its time in a step, ns.
     pub ns_of_step: Option<f64>,
-    /// Of that time, what it would not need at the attainable rate, ns.
+    /// Of that time, what it would not need at the attainable rate, ns: at the most, as [`Kernel::kept`] is at the least.
     pub ns_per_step: Option<f64>,
 }
 
@@ -273,7 +304,7 @@ impl<'r> Loss<'r> {
         let attainable = kernel.attainable;
         let steps = steps.get(kernel.row.stage.as_str());
         let ns_of_step = kernel.usual_ns.zip(steps).map(|(ns, steps)| ns as f64 / steps);
-        let ns_per_step = ns_of_step.zip(attainable).map(|(ns, share)| ns * (1.0 - share));
+        let ns_per_step = ns_of_step.zip(kernel.kept).map(|(ns, kept)| ns * (1.0 - kept));
         Self { kernel, attainable, ns_of_step, ns_per_step }
     }
 
@@ -286,7 +317,7 @@ impl<'r> Loss<'r> {
 
     /// Of all its time without that of cold instances, what it would not need at the attainable rate, ns.
     pub fn ns_in_all(&self) -> Option<f64> {
-        Some(self.kernel.usual_ns? as f64 * (1.0 - self.attainable?))
+        Some(self.kernel.usual_ns? as f64 * (1.0 - self.kernel.kept?))
     }
 }
 
@@ -477,8 +508,14 @@ fn own(row: &KernelRow) -> Option<&CounterRow> {
 /// one launch, which does not stand for the others, it counts only if there is nothing better.
 pub fn attained<'r>(rows: impl IntoIterator<Item = &'r KernelRow>) -> Option<f64> {
     let mut sum = Sum::default();
-    rows.into_iter().for_each(|row| sum.rate(row));
+    rows.into_iter().for_each(|row| sum.rate(row, 0));
     sum.attainable()
+}
+
+/// What bounds a row, where its counters tell.
+fn bound(row: &KernelRow) -> Option<Bound> {
+    let counted = own(row).and_then(|counters| counters.roofline.bound);
+    counted.or_else(|| row.sampled.as_ref()?.bound)
 }
 
 /// That of one row; nothing also where its rate is beyond the peak, so that its numbers cannot be right.
@@ -496,7 +533,7 @@ fn attainable(row: &KernelRow) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Bound, Roofline, StageRow};
+    use crate::{Roofline, StageRow};
 
     fn row(stage: &str, device: &str, total_ns: u64) -> KernelRow {
         KernelRow {
@@ -583,6 +620,34 @@ mod tests {
         assert_eq!(attained([&one]), Some(1.0));
         assert_eq!(attained([&one, &rated(100, Some(0.2))]), Some(0.2));
         assert_eq!(attained([&rated(100, Some(9.0)), &rated(100, Some(f64::NAN))]), None);
+    }
+
+    #[test]
+    fn latency_bounds_what_a_call_can_save() {
+        let kernel = |name_index, bound: Bound, (total_ns, calls)| {
+            let mut row = KernelRow { name_index, ..counted("decode", false) };
+            let counters = row.counters.as_mut().expect("counters");
+            (counters.roofline.attainable_share, counters.roofline.bound) =
+                (Some(0.1), Some(bound));
+            row.times = Times { total_ns, calls, min_ns: Some(1_000), ..Times::default() };
+            row
+        };
+        let kernels = vec![
+            kernel(0, Bound::Latency, (40_000, 20)),
+            kernel(1, Bound::Memory, (30_000, 20)),
+            kernel(2, Bound::Latency, (20_000, 20)),
+            kernel(3, Bound::Latency, (10_000, 1)),
+        ];
+        let report = Report { kernels, ..Report::default() };
+        let kernels = stage_kernels(&report);
+        let steps = BTreeMap::from([("decode", 10.0)]);
+        let losses = kernels.iter().map(|kernel| {
+            let loss = Loss::of(kernel, &steps);
+            assert_eq!(loss.attainable, Some(0.1), "its share of the roof stays");
+            [loss.ns_in_all(), loss.ns_per_step].map(|ns| ns.expect("a loss").round())
+        });
+        let expected = [[20e3, 2e3], [27e3, 2.7e3], [0.0, 0.0], [9e3, 900.0]];
+        assert_eq!(losses.collect::<Vec<_>>(), expected);
     }
 
     #[test]

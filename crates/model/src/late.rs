@@ -330,13 +330,13 @@ impl LateRow {
         let period = delays.period.map_or_else(String::new, LatePeriod::phrase);
         let often = match &delays.steps {
             Some(LateSteps { noun, late, of, median_ns, max_ns, .. }) => {
-                let spread = match *max_ns > median_ns.saturating_mul(2) {
-                    true => format!(" in the median one (up to {})", shown_time(*max_ns as f64)),
-                    false => String::new(),
-                };
                 let (late, of) = (count(*late), counted(*of, noun));
                 let by = shown_time(*median_ns as f64);
-                format!("late{place} in {late} of {of}{period}, by {by}{spread}")
+                let by = match *max_ns > median_ns.saturating_mul(2) {
+                    true => format!("a median of {by} (up to {})", shown_time(*max_ns as f64)),
+                    false => by,
+                };
+                format!("late{place} in {late} of {of}{period}, by {by}")
             }
             None => {
                 let [late, all] = [delays.collectives, self.collectives].map(count);
@@ -770,8 +770,8 @@ mod tests {
             LateDelays { period: Some(of_stage), steps: Some(steps.clone()), ..delays.clone() };
         assert_eq!(
             told(rare),
-            "rank 1 is late in 5 of 96 calls from call 91 to 96 of 96, by 10.68 ms in \
-             the median one (up to 30.00 ms), in decode/step; that is 87 % of the time that ranks wait in collectives of decode"
+            "rank 1 is late in 5 of 96 calls from call 91 to 96 of 96, by a median of \
+             10.68 ms (up to 30.00 ms), in decode/step; that is 87 % of the time that ranks wait in collectives of decode"
         );
         let function = |function: &str, late_ns, error_ns, samples| LateHostRow {
             kind: HostCauseKind::EngineCode,
@@ -839,7 +839,7 @@ mod tests {
             "{look}"
         );
         let line = known.line("; meanwhile, rank 0 waits").expect("late");
-        let said = "rank 1 is late in 10 of 96 calls, every eighth step, by 10.68 ms in the median one (up to \
+        let said = "rank 1 is late in 10 of 96 calls, every eighth step, by a median of 10.68 ms (up to \
                     30.00 ms), in decode/step; meanwhile, rank 0 waits. 8.000 ms of that is because its GPU has more \
                     work than the others, and the rest is on the host. Its host spends 0.35 ± 0.05 ms \
                     more per step than the others: 0.24 waiting for the GIL and 0.11 in g (a.py:3)";

@@ -82,7 +82,7 @@ pub(crate) fn recommendations(report: &Report) -> String {
         .left("Why", |(_, Recommended { first, further, .. })| {
             text(&match further {
                 0 => first.text.clone(),
-                more => format!("{} ({} the same advice)", first.text, leads(*more)),
+                more => format!("{} ({})", first.text, supports(*more)),
             })
         });
     let gains = rows.iter().filter_map(|(_, advice)| gain(report, advice, FirstStep::gain));
@@ -92,10 +92,10 @@ pub(crate) fn recommendations(report: &Report) -> String {
     }
 }
 
-/// `1 more takeaway leads to`.
-fn leads(more: usize) -> String {
-    let verb = if more == 1 { "leads to" } else { "lead to" };
-    format!("{} {verb}", counted(more as u64, "more takeaway"))
+/// `1 more takeaway supports this`.
+fn supports(more: usize) -> String {
+    let verb = if more == 1 { "supports" } else { "support" };
+    format!("{} {verb} this", counted(more as u64, "more takeaway"))
 }
 
 /// Why there is no recommendation: the reason of the answer, if it has one.
@@ -135,7 +135,7 @@ impl Gain {
     fn in_words(&self) -> String {
         match self {
             Self::Known(gain) => gain.clone(),
-            Self::Concerns(time) => format!("not known; it affects {time}"),
+            Self::Concerns(time) => format!("not known, at most {time}"),
         }
     }
 }
@@ -274,7 +274,7 @@ pub(crate) fn findings_in_brief(report: &Report) -> String {
     let items: String = serious.map(item).collect();
     if items.is_empty() {
         let notes = counted(report.findings.len() as u64, "note");
-        return format!("No errors and no warnings; report.md has {notes}.\n\n");
+        return format!("No errors and no warnings; report.md lists {notes}.\n\n");
     }
     format!("{items}\n{}", more_in("report.md", report.findings.len() - shown, "finding"))
 }

@@ -69,9 +69,7 @@ pub(super) fn energy_md(report: &Report) -> String {
         .left("clocks held down by", |Row { gpu, .. }| limits(&gpu.clocks))
         .right("readings", |Row { gpu, .. }| count(gpu.clocks.reads))
         .right("other processes", |Row { gpu, .. }| gpu.other_processes.map(|n| n.to_string()));
-    let table = table.with_note(
-        "Of the windows of a stage, those of cold first calls are left out where there are others.",
-    );
+    let table = table.with_note("Windows of a stage: warm calls only, where there are any.");
     table + &missing(&report.energy) + &foreign(&rows)
 }
 

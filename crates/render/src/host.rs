@@ -119,11 +119,11 @@ pub(super) fn stage_md(stage: &HostStage, more: &str) -> String {
         .right("% of the idle time", |row| percent1(row.share().percent))
         .right("±", |row| percent1(row.share().error_percent))
         .right("total ms", ns)
-        .right("% of the idle time, in launch gaps", |row| {
+        .right("in launch gaps (% of idle time)", |row| {
             let Row::Cause(cause) = row else { return None };
             Some(percent1(cause.launch_gaps_percent)).filter(|_| cause.launch_gaps_percent > 0.0)
         })
-        .right("% of the window during GPU work", |row| {
+        .right("more while the GPU works (% of the window)", |row| {
             let Row::Cause(cause) = row else { return None };
             Some(percent1(cause.beside_work_percent))
                 .filter(|_| cause.beside_work_percent >= SHOWN_PERCENT)

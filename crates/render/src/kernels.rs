@@ -11,16 +11,17 @@ use stage2_contract::text::{KernelName, code, csv_field, listed, plain};
 use stage2_model::kernels::{Kernel, Loss, model_stages, stage_kernels, steps, with_cold_calls};
 use stage2_model::{CounterRow, KernelRow, Launch, Origin, Report, SampledAmount, SampledKernel};
 
-use crate::facts::brief_screen;
-use crate::page::{lost_by_kernels, ms_of, run_line, step_is};
+use crate::page::{head_of_tables, lead_first, lost_by_kernels, ms_of, run_line, step_is};
 use crate::table::{Table, none, paragraph};
 
 /// The page, with at most `top` rows.
 pub(super) fn kernels_md(report: &Report, top: usize) -> String {
-    let kernels = stage_kernels(report);
-    let (shown, rest) = kernels.split_at(top.min(kernels.len()));
+    let mut kernels = stage_kernels(report);
+    let most = top.min(kernels.len());
+    by_stage(report, kernels.get_mut(..most).unwrap_or_default());
+    let (shown, rest) = kernels.split_at(most);
     let title = plain(&format!("Kernels of {}", report.run.name));
-    let mut out = format!("# {title}\n\n{}{}", run_line(report, false), brief_screen(report));
+    let mut out = format!("# {title}\n\n{}{}", run_line(report, false), head_of_tables(report));
     if shown.is_empty() && rest.is_empty() {
         return out + &none("no kernel was recorded", "");
     }
@@ -39,15 +40,19 @@ pub(super) fn kernels_md(report: &Report, top: usize) -> String {
         .right("mean_ms", |row| row.kernel.usual_mean_ns().map(ms6))
         .left("device", |row| plain(&gpus.of_kernel(row.kernel)))
         .left("stage", |row| code(&row.kernel.row.stage))
-        .right("share", |row| row.kernel.percent.map(|share| format!("{} %", percent1(share))))
+        .right("share_%", |row| row.kernel.percent.map(percent1))
         .left("class", |row| plain(&row.kernel.row.class))
         .left("bound", |row| is_profiled.then(|| row.kernel.bound()))
         .right("ms_per_step", |row| row.ns_of_step.map(ms_of))
-        .right("attains", |row| {
-            row.attainable.map(|share| format!("{} %", percent1(share * 100.0)))
-        })
+        .right("attains_%", |row| row.attainable.map(|share| percent1(share * 100.0)))
         .right("lost_ms_per_step", |row| row.ns_per_step.map(ms_of));
     out.extend(lost_by_kernels(report, &losses).map(|said| paragraph(&said)));
+    out.push_str(
+        "A row is a kernel in a stage: all its launches, warm calls only, where there are any. `share_%` is its part of the \
+         sum of the kernel durations of its stage.",
+    );
+    out.extend(with_cold_calls(report).map(|said| format!(" {}", plain(&said))));
+    out.push_str("\n\n");
     if !shown.is_empty() {
         out.push_str(&table.markdown());
     }
@@ -56,11 +61,6 @@ pub(super) fn kernels_md(report: &Report, top: usize) -> String {
         "ncu" => "Times are those of ncu: of profiled launches, not undisturbed.",
         _ => "Times are the collector's, undisturbed.",
     });
-    out.push_str(
-        " A row is a kernel in a stage: all its launches, without those of cold first calls where there are \
-         others. `share` is its part of the sum of the stage's kernel durations.",
-    );
-    out.extend(with_cold_calls(report).map(|said| format!(" {}", plain(&said))));
     out.push_str(match is_profiled {
         true => {
             " `bound` follows from ncu's counters of the longest launch configuration that has some; with \
@@ -78,9 +78,21 @@ pub(super) fn kernels_md(report: &Report, top: usize) -> String {
     out.push_str(&notes(report));
     out.push_str(
         " Names are demangled and shortened; `#1` and `#2` are different kernels with the same short name. \
-         kernels.csv has full names, range paths, launch configurations, percentiles and cold calls.\n",
+         kernels.csv contains full names, range paths, launch configurations, percentiles and cold calls.\n",
     );
     out
+}
+
+/// Puts the kernels of a stage together: those of the verdict's first, then the other stages in the order of the answer, and
+/// the rest by the longest kernel.
+fn by_stage(report: &Report, kernels: &mut [Kernel<'_>]) {
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    let stages = lead_first(report).map(|answer| answer.stage.as_str());
+    for stage in stages.chain(kernels.iter().map(|kernel| kernel.row.stage.as_str())) {
+        let next = places.len();
+        places.entry(stage).or_insert(next);
+    }
+    kernels.order_by_key(|kernel| places.get(kernel.row.stage.as_str()).copied());
 }
 
 /// What the columns on a step are, and what all kernels of the first stage lose.
@@ -88,8 +100,9 @@ fn of_step(report: &Report, losses: &[Loss<'_>]) -> String {
     let unit = step_is(report, plain).map_or_else(String::new, |said| format!(" {said}"));
     let attains = match losses.iter().any(|loss| loss.attainable.is_some()) {
         true => {
-            " `attains`: the share of the rate that the hardware allows at the kernel's operations per byte. \
-             `lost_ms_per_step`: its time in a step x (100 % - attains)."
+            " `attains_%`: the share of the rate that the hardware allows at the kernel's operations per byte. \
+             `lost_ms_per_step`: what it loses at the most, its time in a step x (100 % - attains_%); no call of a \
+             latency-bound kernel is taken to get shorter than the shortest kernel of the run."
         }
         false => "",
     };
@@ -167,8 +180,8 @@ pub(super) fn waiting_in_communication(report: &Report) -> Option<String> {
 
 /// How many rows there are, and how much time those that are left out have: of stages, and of the rest.
 fn rows_line(report: &Report, shown: &[Kernel<'_>], rest: &[Kernel<'_>]) -> String {
-    const ORDER: &str = "the kernels of stages, then those of warm-ups and of work outside of stages, each by \
-        total_ms";
+    const ORDER: &str = "one stage after the other, that of the verdict first, and work outside of the stages last; \
+        each by total_ms";
     let all = count((shown.len() + rest.len()) as u64);
     if rest.is_empty() {
         return format!("Rows: all {all}; {ORDER}.\n\n");
@@ -195,7 +208,7 @@ fn rows_line(report: &Report, shown: &[Kernel<'_>], rest: &[Kernel<'_>]) -> Stri
             }
         });
     format!(
-        "Rows: {} of {all}; {ORDER}. Left out: {}; kernels.csv has every kernel.\n\n",
+        "Rows: {} of {all}; {ORDER}. Left out: {}; kernels.csv lists every kernel.\n\n",
         count(shown.len() as u64),
         parts.collect::<Vec<_>>().join(" and "),
     )
@@ -409,6 +422,35 @@ mod tests {
     }
 
     #[test]
+    fn kernels_of_a_stage_stand_together_and_those_of_the_verdict_first() {
+        let of = |stage: &str, name_index: usize, total_ns| KernelRow {
+            stage: stage.into(),
+            kernel: format!("kernel{name_index}"),
+            name_index,
+            times: Times { total_ns, calls: 1, ..Times::default() },
+            ..KernelRow::default()
+        };
+        let stage = |stage: &str| StageRow { stage: stage.into(), ..StageRow::default() };
+        let kernels =
+            vec![of("mixed", 0, 90), of("decode", 1, 80), of("mixed", 2, 70), of("decode", 3, 60)];
+        let mut report = Report {
+            kernels: [kernels, vec![of("warmup", 4, 99)]].concat(),
+            stages: vec![stage("mixed"), stage("decode")],
+            answer: crate::testing::answer(),
+            ..Report::default()
+        };
+        let order = |report: &Report| -> Vec<char> {
+            let page = kernels_md(report, 9);
+            let rows = page.lines().filter_map(|line| line.strip_prefix("| `kernel"));
+            rows.filter_map(|row| row.chars().next()).collect()
+        };
+        assert_eq!(report.answer.stages[0].stage, "decode");
+        assert_eq!(order(&report), ['1', '3', '0', '2', '4']);
+        report.answer.stages.clear();
+        assert_eq!(order(&report), ['0', '2', '1', '3', '4'], "then that of the longest kernel");
+    }
+
+    #[test]
     fn what_is_left_out_is_of_stages_or_of_other_work() {
         let report = report(["H200", "H200"]);
         let page = |top| kernels_md(&report, top);
@@ -424,7 +466,7 @@ mod tests {
         let mut report = report(["H200", "H200"]);
         report.kernels[0].times.calls = 12_096;
         let page = kernels_md(&report, 9);
-        assert!(page.contains("| share | class |\n") && page.contains("| 12,097 |"), "{page}");
+        assert!(page.contains("| share_% | class |\n") && page.contains("| 12,097 |"), "{page}");
         let ncu = Some(Box::new(CounterRow::default()));
         report.kernels[0].counters = ncu;
         let page = kernels_md(&report, 9);
@@ -446,9 +488,9 @@ mod tests {
         report.kernels[0].counters = Some(Box::new(counters));
         let page = kernels_md(&report, 9);
         assert!(page.contains("| `kernel0` | 4.000 | 2 | 2.000000 | "), "{page}");
-        assert!(page.contains(" | 2.000 | 25.0 % | 1.500 |\n"), "4 ms in 2 steps: {page}");
+        assert!(page.contains(" | 2.000 | 25.0 | 1.500 |\n"), "4 ms in 2 steps: {page}");
         let said = "The kernels with counters (50.0 % of the kernel time; the counters are of 37.5 %) \
-                    lose 1.50 ms per";
+                    lose up to 1.50 ms per";
         assert!(page.contains(said) && page.contains("only these are ranked"), "{page}");
     }
 

@@ -5,8 +5,7 @@ use stage2_contract::text::{code, code_in_text, plain};
 use stage2_model::{OperatorRow, Operators, Report};
 use stage2_report::in_part;
 
-use crate::facts::brief_screen;
-use crate::page::{Page, opening, run_line};
+use crate::page::{Page, head_of_tables, opening, run_line};
 use crate::table::{Table, more, none, paragraph};
 
 /// Operators of each stage that are listed.
@@ -26,7 +25,7 @@ pub(super) fn page(report: &Report, operators: &Operators, top: usize) -> Page {
         let head = run + &opening(report) + &none(&absence.reason, &absence.remedy);
         return Page { title, head, sections: Vec::new() };
     }
-    let mut out = run + &brief_screen(report);
+    let mut out = run + &head_of_tables(report);
     out.push_str(&format!("Source: {}.\n\n", plain(&operators.source)));
     if let Some(coverage) = operators.coverage {
         out.push_str(&format!(
@@ -41,12 +40,12 @@ pub(super) fn page(report: &Report, operators: &Operators, top: usize) -> Page {
         "Rows: {} of {}, longest warm host time first{}.\n\n",
         count((operators.rows.len() - left) as u64),
         count(operators.rows.len() as u64),
-        if left > 0 { "; metrics.json has every row" } else { "" },
+        if left > 0 { "; metrics.json contains every row" } else { "" },
     ));
     let gpu_total_ns = operators.coverage.map(|coverage| coverage.gpu_total_ns);
     let shown: Vec<&OperatorRow> = operators.rows.iter().take(top).collect();
     out.push_str(&paragraph(&format!(
-        "{} Only the warm totals and means leave out the first call of an operator in each range path and \
+        "{} Only the warm totals leave out the first call of an operator in each range path and \
          process, which loads modules and fills caches.",
         basis(operators)
     )));
@@ -56,9 +55,14 @@ pub(super) fn page(report: &Report, operators: &Operators, top: usize) -> Page {
         "`total_time_ms` is the host time from the call of an operator to its return, including the \
          operators that it calls: they are nested, so the column does not add up. `cuda_time_ms` is the sum \
          of the durations of the GPU work that was launched in that time, whenever it ran; overlapping work \
-         counts each time. `self` leaves out nested ranges. Calls of an operator within itself are in \
-             `nested_calls`; their time counts once.\n",
+         counts each time. `self` leaves out nested ranges. `gpu_time_%` is `cuda_time_ms` of all GPU work of the run.",
     );
+    if operators.rows.iter().any(|row| row.nested_calls > 0) {
+        notes.push_str(
+            " `nested_calls`: calls of an operator within itself, whose time counts once.",
+        );
+    }
+    notes.push('\n');
     let mut sections = Vec::new();
     if !operators.warm_up.is_empty() {
         let rows: Vec<&OperatorRow> = operators.warm_up.iter().collect();
@@ -93,17 +97,16 @@ pub(super) fn table<'r>(
     Table::first(most, rows)
         .exact_names()
         .left("op_name", |row| code(&row.op_name))
-        .right("total_time_ms", |row| row.host_total_ns.map(ms3))
         .right("warm_total_ms", |row| row.host_warm_ns().map(ms3))
+        .right("total_time_ms", |row| row.host_total_ns.map(ms3))
         .right("cuda_time_ms", |row| row.gpu_inclusive_ns.map(ms3))
         .right("calls", |row| row.calls.to_string())
         .right("mean_ms", |row| row.host_mean_ns.map(ms6))
-        .right("warm_mean_ms", |row| row.host_warm_mean_ns().map(ms6))
         .right("self_time_ms", |row| row.host_self_ns.map(ms3))
         .right("cuda_self_time_ms", |row| row.gpu_exclusive_ns.map(ms3))
         .right("gpu_time_%", |row| row.gpu_inclusive_ns.and_then(share))
         .right("kernels", |row| row.kernels_inclusive.map(|kernels| kernels.to_string()))
-        .right("nested_calls", |row| row.nested_calls.to_string())
+        .right("nested_calls", |row| (row.nested_calls > 0).then(|| row.nested_calls.to_string()))
 }
 
 fn stages(operators: &Operators, gpu_total_ns: Option<u64>) -> String {

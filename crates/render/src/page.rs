@@ -1,5 +1,6 @@
 //! What every page states before anything else, and what several pages compute alike.
 
+use super::facts::short;
 use super::ranks;
 use crate::table::{capitalised, why_none};
 use stage2_contract::order::Order as _;
@@ -21,6 +22,12 @@ pub(super) const SIMULATED: &str = "SIMULATED: the GPU of this capture (or of a 
 /// Label of the line on coverage, the last of the answer.
 pub(super) const COVERAGE: &str = "coverage";
 
+/// Label of the line on calls that no mean is of, and sums of kernels are.
+const OUTLIERS: &str = "outliers";
+
+/// Label of the line on the kernel that loses most.
+const KERNEL: &str = "kernel";
+
 /// Label of the sentences that say it all, the first line of the answer.
 pub(super) const VERDICT: &str = "verdict";
 
@@ -33,7 +40,7 @@ pub(super) fn answer_lines(report: &Report) -> Vec<AnswerLine> {
     }
     if let Some(text) = loses_most(report) {
         let at = lines.iter().position(|line| line.label == "first").unwrap_or(lines.len() - 1);
-        lines.insert(at, AnswerLine { label: "kernel".to_owned(), text });
+        lines.insert(at, AnswerLine { label: KERNEL.to_owned(), text });
     }
     lines
 }
@@ -44,7 +51,7 @@ pub(super) const WARNINGS: &str = "warnings";
 const WARNING_CHARS: usize = 160;
 
 /// Lines that come first behind a verdict: what it is about.
-const LEADING: [&str; 4] = [VERDICT, "first", "late rank", "kernel"];
+const LEADING: [&str; 4] = [VERDICT, "first", "late rank", KERNEL];
 
 /// [`answer_lines`] as pages have them: how many warnings there are, and the first one, in front of the coverage, and
 /// what a verdict is about right behind it.
@@ -89,7 +96,7 @@ const NAME_CHARS: usize = 60;
 const UNITS: usize = 8;
 
 /// The kernel that loses most in the stage of the verdict, or else in the first one with a known loss, or the longest one:
-/// `decode loses most in cutlass (gemm, bound by memory, at 63 % of its roof): 0.901 of 2.434 ms per step`, as in the
+/// `decode loses most in cutlass (gemm, bound by memory, at 63 % of its roof): up to 0.901 of 2.434 ms per step`, as in the
 /// table of kernels; and which other stage loses more.
 fn loses_most(report: &Report) -> Option<String> {
     top_kernel(report, |answer, loss, lost, all| {
@@ -109,7 +116,7 @@ fn loses_most(report: &Report) -> Option<String> {
         };
         let bound = loss.kernel.known_bound().map(|bound| format!("bound by {bound}, "));
         format!(
-            "{stage} loses most in {name} ({class}, {}at {} % of its roof): {lost} per {unit}{}",
+            "{stage} loses most in {name} ({class}, {}at {} % of its roof): up to {lost} per {unit}{}",
             bound.unwrap_or_default(),
             or_absent(loss.attainable, |share| percent1(share * 100.0)),
             more_elsewhere(report, loss, all).unwrap_or_default()
@@ -128,15 +135,14 @@ pub(super) fn of_its_roof(loss: &Loss<'_>) -> String {
 /// `; over the run, stage graph loses more, in the same kernel`: the kernel of another stage that loses most, where that
 /// is more than `loss`.
 fn more_elsewhere(report: &Report, loss: &Loss<'_>, all: &[Loss<'_>]) -> Option<String> {
-    let over_run = |loss: &Loss<'_>| Some(loss.kernel.usual_ns? as f64 * (1.0 - loss.attainable?));
     let others = all.iter().filter(|other| other.kernel.row.stage != loss.kernel.row.stage);
     let others = others.filter_map(|other| {
         let of = report.answer.stages.iter().find(|of| of.stage == other.kernel.row.stage)?;
         of.step.as_ref()?;
-        Some((other, over_run(other)?))
+        Some((other, other.ns_in_all()?))
     });
     let (other, ns) = others.max_by(|a, b| a.1.total_cmp(&b.1))?;
-    (ns > over_run(loss)?).then(|| {
+    (ns > loss.ns_in_all()?).then(|| {
         let Kernel { row, .. } = other.kernel;
         let name = match row.name_index == loss.kernel.row.name_index {
             true => "the same kernel".to_owned(),
@@ -181,8 +187,8 @@ pub(super) fn step_is(report: &Report, name: impl Fn(&str) -> String) -> Option<
 }
 
 /// What the kernels of the stage of [`lead_first`] lose: `In decode, the kernels that compute take 1.81 ms per token,
-/// 4.2x the kernels' floor of 0.44 ms: they lose at most 1.37 ms. The kernels with counters (55.1 % of the kernel time) lose
-/// 0.51 ms per token.` Nothing where neither is known.
+/// 4.2x the kernels' floor of 0.44 ms: they lose at most 1.37 ms. The kernels with counters (55.1 % of the kernel time) lose up
+/// to 0.51 ms per token.` Nothing where neither is known.
 pub(super) fn lost_by_kernels(report: &Report, losses: &[Loss<'_>]) -> Option<String> {
     let has_times = |answer: &&StageAnswer| {
         let mut of_stage = losses.iter().filter(|loss| loss.kernel.row.stage == answer.stage);
@@ -229,7 +235,7 @@ pub(super) fn lost_by_counters(answer: &StageAnswer, losses: &[Loss<'_>]) -> Opt
     let unit = answer.step.as_ref().map_or("step", |step| step.shown_unit());
     let only = if percent < 99.95 { ", and only these are ranked by what they lose" } else { "" };
     Some(format!(
-        "the kernels with counters ({} % of the kernel time{measured}) lose {} per {unit}{only}.",
+        "the kernels with counters ({} % of the kernel time{measured}) lose up to {} per {unit}{only}.",
         percent1(percent),
         shown_time(lost_ns)
     ))
@@ -306,6 +312,20 @@ pub(super) fn opening(report: &Report) -> String {
         ));
     }
     out
+}
+
+/// What stands above the table of a page that is one table: what it is read for, and whether it can be believed. The other
+/// pages have the rest of the answer.
+pub(super) fn head_of_tables(report: &Report) -> String {
+    let lines = Some(short(report)).filter(|lines| !lines.is_empty());
+    let lines = lines.unwrap_or_else(|| page_lines(report));
+    let is_shown =
+        |line: &&AnswerLine| [VERDICT, KERNEL, OUTLIERS, COVERAGE].contains(&line.label.as_str());
+    let item = |line: &AnswerLine| {
+        format!("- **{}:** {}\n", plain(&capitalised(&line.label)), plain(&line.text))
+    };
+    let items: String = lines.iter().filter(is_shown).map(item).collect();
+    format!("{}{items}\n{}", opening(report), head_of_ranks(report))
 }
 
 /// A paragraph for each line of the answer.
@@ -440,11 +460,13 @@ mod tests {
                     e.g. in stage0\n\
                     - **Coverage:** complete: no record is known to be lost, and every kernel record is attributed\n\n";
         let operators = operators::operators_md(&report, &Operators::default(), 5);
-        for page in [
-            kernels_md(&report, 5),
-            operators,
-            report::page(&report).markdown(),
-            summary::page(&report, &Shown::default()).markdown(),
+        let brief = lines.lines().filter(|line| line.starts_with("- **Coverage"));
+        let brief = brief.map(|line| format!("{line}\n\n")).collect::<String>();
+        for (page, lines) in [
+            (kernels_md(&report, 5), brief.as_str()),
+            (operators, brief.as_str()),
+            (report::page(&report).markdown(), lines),
+            (summary::page(&report, &Shown::default()).markdown(), lines),
         ] {
             let title = page.lines().next().expect("a title");
             let page = page.replacen(&run_line(&report, true), "", 1);
@@ -559,9 +581,14 @@ mod tests {
         (told[0].stage, told[0].step) = ("graph".into(), Some(StepTimes::default()));
         let kernels = stage_kernels(&report);
         let said = |shares: [f64; 3]| {
-            let losses = kernels.iter().map(|kernel| {
+            let share_of = |kernel: &Kernel<'_>| {
                 let at = report.kernels.iter().position(|row| std::ptr::eq(row, kernel.row));
-                let share = shares[at.expect("a row of the report")];
+                shares[at.expect("a row of the report")]
+            };
+            let mut kernels = kernels.clone();
+            kernels.iter_mut().for_each(|kernel| kernel.kept = Some(share_of(kernel)));
+            let losses = kernels.iter().map(|kernel| {
+                let share = share_of(kernel);
                 let ns = kernel.usual_ns.map(|ns| ns as f64 / 2.0);
                 let lost = ns.map(|ns| ns * (1.0 - share));
                 let attainable = Some(share);

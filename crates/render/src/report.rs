@@ -1,7 +1,7 @@
 //! A report -> `report.md`: what ran, whether it can be believed, and where the GPU's time went.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use stage2_contract::order::Order as _;
 use stage2_contract::stats::scaled;
@@ -333,6 +333,8 @@ fn path_table(title: &str, rows: &[&PathRow]) -> String {
 
 /// Stages whose kernels are listed.
 const STAGES: usize = 12;
+/// Kernels outside of the stages that are listed.
+const OUTSIDE: usize = 10;
 
 /// The sum that tables of kernels have, ns: without cold calls where there are others.
 fn usual_ns(times: &Times) -> Option<u64> {
@@ -346,8 +348,8 @@ fn stage_kernels(report: &Report) -> String {
     }
     let mut out = format!(
         "A row is a kernel in all ranges, launch configurations and GPUs of the stage. Sums, shares, calls and \
-         means leave out the first, cold call of each process where a stage has others (kernels.csv has the kernels that \
-         ran in no other); the percentiles and the maximum are of all calls.{}\n\n",
+         means: warm calls only, where there are any (kernels.csv lists the kernels of cold calls); the percentiles and \
+         the maximum are of all calls.{}\n\n",
         with_cold(report)
     );
     let kernels = kernel_rows(report);
@@ -361,12 +363,21 @@ fn stage_kernels(report: &Report) -> String {
             step_is(report, str::to_owned).map_or_else(String::new, |said| format!(" {said}"));
         out.push_str(&paragraph(&format!(
             "Times per step are per-GPU averages.{unit} Attains: the share of the rate that the hardware allows \
-             at the kernel's operations per byte. Lost: its time in a step x (100 % - attains)."
+             at the kernel's operations per byte. Loses up to: its time in a step x (100 % - attains); no call of a latency-bound kernel is \
+             taken to get shorter than the shortest kernel of the run."
         )));
     }
     out.extend(lost_by_kernels(report, &losses).map(|said| paragraph(&said)));
     let totals = stage_totals(report);
-    let stages: Vec<_> = report.stage_kernels.chunk_by(|a, b| a.stage == b.stage).collect();
+    let of_model: BTreeSet<&str> = model_stages(report).map(|row| row.stage.as_str()).collect();
+    let all = report.stage_kernels.chunk_by(|a, b| a.stage == b.stage);
+    let is_of_model = |rows: &&[StageKernelRow]| {
+        rows.first().is_some_and(|row| of_model.contains(row.stage.as_str()))
+    };
+    let (mut stages, mut outside): (Vec<_>, Vec<_>) = all.partition(is_of_model);
+    if stages.is_empty() {
+        std::mem::swap(&mut stages, &mut outside);
+    }
     for rows in stages.iter().take(STAGES) {
         let stage = rows.first().map_or("", |row| row.stage.as_str());
         let all_ns = totals.get(stage).copied().filter(|ns| *ns > 0);
@@ -381,7 +392,7 @@ fn stage_kernels(report: &Report) -> String {
             .left("kernel", |row| code(&row.kernel))
             .right("time (ms per step)", |row| loss(row)?.ns_of_step.map(ms_of))
             .right("attains (%)", |row| loss(row)?.attainable.map(|share| percent1(share * 100.0)))
-            .right("lost (ms per step)", |row| loss(row)?.ns_per_step.map(ms_of))
+            .right("loses up to (ms per step)", |row| loss(row)?.ns_per_step.map(ms_of))
             .right("kernel_sum_ms", |row| usual_ns(&row.times).map(ms3))
             .right("% of the stage's sum", |row| {
                 Some(percent1(usual_ns(&row.times)? as f64 * 100.0 / all_ns? as f64))
@@ -393,7 +404,26 @@ fn stage_kernels(report: &Report) -> String {
             .right("max, us", |row| row.times.max_ns.map(us3));
         out.push_str(&format!("### {}\n\n{}", code_in_text(stage), table.markdown()));
     }
-    out + &more(stages.len(), STAGES, "stage")
+    out + &more(stages.len(), STAGES, "stage") + &outside_kernels(&outside)
+}
+
+/// The longest kernels of operators, of warm-ups and of work in no range, behind those of stages, if there are any.
+fn outside_kernels(ranges: &[&[StageKernelRow]]) -> String {
+    let is_usual = |row: &&StageKernelRow| row.times.usual_calls() > 0;
+    let mut rows: Vec<&StageKernelRow> =
+        ranges.iter().copied().flatten().filter(is_usual).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    rows.order_by_key(|row| Reverse(usual_ns(&row.times)));
+    let table = Table::first(OUTSIDE, &rows)
+        .left("kernel", |row| code(&row.kernel))
+        .left("range", |row| code(&row.stage))
+        .right("kernel_sum_ms", |row| usual_ns(&row.times).map(ms3))
+        .right("calls", |row| count(row.times.usual_calls()))
+        .right("mean, us", |row| row.times.usual_mean_ns().map(us3))
+        .markdown_with_rest_in("kernels.csv");
+    format!("### Outside the stages\n\n{table}")
 }
 
 fn memory(rows: &[MemoryRow]) -> String {
@@ -473,8 +503,8 @@ fn classes(report: &Report) -> String {
         .right("calls", |(_, sum)| sum.usual_calls.to_string())
         .with_note(&format!(
             "Classes follow from the names of the kernels; selection is top-k, sort, argmax and \
-             multinomial, of samplers and of the routers of experts. Sums, shares and calls leave out the first, cold \
-             call of each process where a stage has others.{}{waiting}",
+             multinomial, of samplers and of the routers of experts. Sums, shares and calls: warm calls only, \
+             where there are any.{}{waiting}",
             with_cold(report)
         ))
 }
@@ -506,8 +536,8 @@ fn roofline(report: &Report) -> String {
         .left("of one launch only, because", |(_, c)| c.one_launch.as_deref().map(plain));
     let mut out = table.markdown_with_rest_in("kernels.csv");
     out.push_str(&paragraph(&format!(
-        "Counters are ncu's, of one launch of each kernel and configuration. Sums leave out the first, cold call of \
-         each process where a stage has others.{} Rates are counts over the mean duration of the row, cold calls \
+        "Counters are ncu's, of one launch of each kernel and configuration. Sums: warm calls only, where \
+         there are any.{} Rates are counts over the mean duration of the row, cold calls \
          included (source: {}). How to read this explains, under counters, when they hold \
          for the whole row and when only for the profiled launch. Bound: {}",
         with_cold_calls(report).map_or_else(String::new, |said| format!(" {said}")),

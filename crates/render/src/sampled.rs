@@ -181,7 +181,7 @@ fn kernels(report: &Report) -> String {
     format!(
         "{}Amounts of a call are a fit of all samples of the stage by all work in them: no kernel was \
          replayed. DRAM (% of peak) and tensor pipe (%) are these amounts over the mean duration of a call \
-         in the run that was sampled. kernels.csv has all kernels, and why some have no amount. {ncu}\n\n",
+         in the run that was sampled. kernels.csv lists all kernels, and why some have no amount. {ncu}\n\n",
         table.markdown_with_rest_in("kernels.csv")
     )
 }

@@ -218,7 +218,10 @@ pub(super) fn times(report: &Report, most: usize, file: &str, brief: bool) -> St
     let inferred = report.inferred_steps.as_ref().and_then(InferredSteps::stages_in_words);
     out.extend(inferred.map(|how| paragraph(&format!("How the stages were found: {how}."))));
     out.extend(in_part::stages(report).map(|note| paragraph(&note)));
-    out.extend(apart(report).map(|apart| paragraph(&format!("No stages of the model: {apart}."))));
+    out.extend(
+        apart(report)
+            .map(|apart| paragraph(&format!("Not counted as stages of the model: {apart}."))),
+    );
     out
 }
 

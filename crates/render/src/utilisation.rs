@@ -219,7 +219,7 @@ pub(super) fn mfu(report: &Report) -> String {
         if stage.within.is_some() { Vec::new() } else { reasons(stage, &[figure]) }
     }));
     notes.extend(missing.into_iter().take(BRIEF_REASONS));
-    notes.push("report.md has FLOPs, times and assumptions".to_owned());
+    notes.push("report.md lists FLOPs, times and assumptions".to_owned());
     let notes: Vec<String> = notes.iter().map(|note| sentence(note)).collect();
     format!("{}{}\n\n", table.markdown_with_rest_in("report.md"), notes.join(" "))
 }

@@ -43,7 +43,7 @@ pub(super) fn by_loss(subject: &Subject<'_>, answer: &mut Answer) {
     };
     // Where the largest loss is not known, the longest first.
     let is_known = top.as_ref().is_none_or(|top| top.lost_ns.is_some());
-    let lost = |loss: &Loss<'_>| lost_ns(loss).filter(|_| is_known).unwrap_or(-1.0);
+    let lost = |loss: &Loss<'_>| loss.ns_in_all().filter(|_| is_known).unwrap_or(-1.0);
     let time = |loss: &Loss<'_>| loss.kernel.usual_ns.unwrap_or(0);
     losses.order_by(|a, b| {
         let by_loss = lost(b).total_cmp(&lost(a)).then_with(|| time(b).cmp(&time(a)));
@@ -67,7 +67,7 @@ pub(super) fn by_loss(subject: &Subject<'_>, answer: &mut Answer) {
             text(&row.class),
             bound_of(loss.kernel).map_or(Value::Null, Value::from),
             percent_of_share(loss.attainable),
-            ms_of(lost_ns(loss)),
+            ms_of(loss.ns_in_all()),
             ms_of(loss.ns_per_step),
             ms_of(loss.ns_of_step),
             ms(*total_ns),
@@ -88,9 +88,10 @@ pub(super) fn by_loss(subject: &Subject<'_>, answer: &mut Answer) {
         Column::number("attains_percent", "percent")
             .of("of the highest rate that its operations per byte allow"),
         Column::number("run_lost_ms", "ms")
-            .of("all GPUs, without cold calls: time that it would save at that rate")
+            .of("all GPUs, without cold calls: time that it would save at that rate, at the most")
             .aside(),
-        Column::number("lost_ms", "ms").of("time of a step that it would save at that rate"),
+        Column::number("lost_ms", "ms")
+            .of("time of a step that it would save at that rate, at the most"),
         Column::number("per_step_ms", "ms")
             .of("per-GPU average, without cold calls")
             .headed(format!("per {noun} ms"))
@@ -226,11 +227,6 @@ fn steps_of_stages(report: &Report) -> BTreeMap<&str, f64> {
     counts
 }
 
-/// Time of the run, without cold instances, that a kernel would not need at the attainable rate, ns.
-fn lost_ns(loss: &Loss<'_>) -> Option<f64> {
-    Some(loss.kernel.usual_ns? as f64 * (1.0 - loss.attainable?))
-}
-
 /// The kernel that the console names.
 struct Top<'k, 'r> {
     answer: &'r StageAnswer,
@@ -277,7 +273,7 @@ impl Top<'_, '_> {
         let share = share.map_or_else(String::new, |share| {
             format!(", because it attains {share} % of what is possible")
         });
-        format!("In {stage}, {name} ({class}) loses most: {lost} per {unit}{share}.")
+        format!("In {stage}, {name} ({class}) loses most: up to {lost} per {unit}{share}.")
     }
 }
 
@@ -317,8 +313,10 @@ fn without_steps(loss: &Loss<'_>) -> String {
     let row = loss.kernel.row;
     let kernel = quoted(&shorten_kernel(&row.kernel, KERNEL_CHARS));
     let stage = quoted(&row.stage);
-    match (lost_ns(loss), loss.kernel.usual_ns) {
-        (Some(ns), _) => format!("{kernel} loses most: {} in all of {stage}.", shown_time(ns)),
+    match (loss.ns_in_all(), loss.kernel.usual_ns) {
+        (Some(ns), _) => {
+            format!("{kernel} loses most: up to {} in all of {stage}.", shown_time(ns))
+        }
         (None, Some(ns)) => format!(
             "{kernel} takes most time of the kernels of {stage}: {} in all; what they lose is not known without hardware \
              counters.",

@@ -169,6 +169,9 @@ fn shown(series: &StepSeries) -> (&[StepBucket], &[Step]) {
     (buckets.unwrap_or_default(), outliers.unwrap_or_default())
 }
 
+/// The picture is wider than its steps by this factor: behind the last one, the names of the percentiles cover none.
+const LABELLED: f64 = 1.035;
+
 fn draw_latency(
     area: &Area<'_>,
     series: &StepSeries,
@@ -178,7 +181,8 @@ fn draw_latency(
 ) -> Result<String, Error> {
     let top = ms(top_ns);
     let (buckets, outliers) = shown(series);
-    let mut chart = axes(area, (0.0..steps as f64, noun), (0.0..top, axis_of(series)), 1.0)?;
+    let mut chart =
+        axes(area, (0.0..steps as f64 * LABELLED, noun), (0.0..top, axis_of(series)), 1.0)?;
     let height = |ns: u64| ms(ns).min(top);
     // Each bucket is as wide as its steps: a single one must be visible, too.
     let wide = |of: fn(&StepBucket) -> u64| {
@@ -225,7 +229,7 @@ fn draw_latency(
         let line = [(0.0, height(ns)), (steps as f64, height(ns))];
         chart.draw_series(LineSeries::new(line, WARM.stroke_width(1)))?;
         let (x, y) = chart.backend_coord(&(steps as f64, height(ns)));
-        let (x, y) = (x - 3, if label == "p50" { y + 11 } else { y - 3 });
+        let (x, y) = (x + 3, if label == "p50" { y + 8 } else { y - 1 });
         let mark = format!("<text class=\"percentile\" x=\"{x}\" y=\"{y}\" data-ns=\"{ns}\">");
         marks.push_str(&format!("{mark}{label}</text>\n"));
     }
@@ -353,7 +357,7 @@ pub(super) fn sampled(report: &Report, stage: &str, id: &str) -> String {
     format!(
         "<h3>Sampled counters over the median {noun}{of_pass}</h3>\n<div class=\"pair\">\n<div>\n{dram}</div>\n\
          <div>\n{units}</div>\n</div>\n<p class=\"note\">{} {} of <code>{}</code> on GPU {}: {} on the \
-         GPU, {}. Samples cover {} % of the stage{partial}. {other_pass}timelines.json has the points.</p>\n",
+         GPU, {}. Samples cover {} % of the stage{partial}. {other_pass}timelines.json contains the points.</p>\n",
         capitalised(noun),
         found.number,
         foreign(&row.stage),

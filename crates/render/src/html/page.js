@@ -418,16 +418,20 @@
     // Rows that hardly matter are one line until they are asked for; a filter looks through them, too.
     const total = [...table.tHead.rows[0].cells].findIndex((head) => head.textContent === "Total (ms)");
     const sums = new Map();
+    // Operators, warm-ups and what ran in no range share a tab.
+    const outside = Symbol();
+    const stageOf = (row) => ("outside" in row.dataset ? outside : text(row, column));
     for (const row of column < 0 ? [] : rows) {
-      const stage = text(row, column);
+      const stage = stageOf(row);
       sums.set(stage, (sums.get(stage) ?? 0) + Math.max(0, number(row, total)));
     }
     // The first stage and those with a part of the time have tabs of their own; set-up can have many short ones.
     const LEAST_OF_ALL = 0.01;
     const all = [...sums.values()].reduce((sum, ms) => sum + ms, 0);
-    const small = [...sums].slice(1).filter(([, ms]) => ms < all * LEAST_OF_ALL).map(([stage]) => stage);
+    const stages = [...sums].filter(([stage]) => stage !== outside);
+    const small = stages.slice(1).filter(([, ms]) => ms < all * LEAST_OF_ALL).map(([stage]) => stage);
     const others = new Set(small.length > 1 ? small : []);
-    const tabNames = [null, ...[...sums.keys()].filter((stage) => !others.has(stage)), ...(others.size ? [others] : [])];
+    const tabNames = [null, ...stages.map(([stage]) => stage).filter((stage) => !others.has(stage)), ...(others.size ? [others] : []), ...(sums.has(outside) ? [outside] : [])];
     let stage = null;
     const more = make("button", { type: "button", className: "more" });
     let open = false;
@@ -435,7 +439,7 @@
       const wanted = input.value.toLowerCase().split(/\s+/).filter(Boolean);
       let [visible, small, sum] = [0, 0, 0];
       for (const [row, has] of words) {
-        const is = (stage === null || stage === text(row, column) || (stage === others && others.has(text(row, column)))) && wanted.every((word) => has.includes(word));
+        const is = (stage === null || stage === stageOf(row) || (stage === others && others.has(stageOf(row)))) && wanted.every((word) => has.includes(word));
         const folds = is && !wanted.length && row.matches(".small");
         small += folds ? 1 : 0;
         sum += folds ? Math.max(0, number(row, total)) : 0;
@@ -458,7 +462,7 @@
     tabs.setAttribute("role", "group");
     tabs.setAttribute("aria-label", "Stages");
     for (const of of tabNames) {
-      const name = of === others ? `${others.size} other stages` : of ?? "all stages";
+      const name = of === others ? `${others.size} other stages` : of === outside ? "outside the stages" : of ?? (sums.has(outside) ? "all" : "all stages");
       const tab = make("button", { type: "button" }, make("bdi", { textContent: name }));
       tab.setAttribute("aria-pressed", String(of === null));
       tab.addEventListener("click", () => {
@@ -512,7 +516,7 @@
 
   // A point says what it is, and is marked in the list next to the picture; the list marks its points.
   const roofline = (box) => {
-    const said = make("output", { textContent: "Point at a kernel or tap it. A click leads to its row." });
+    const said = make("output", { textContent: "Point at a kernel or tap it: its name, its share of the stage, what it attains and loses up to, what bounds it, and its rates appear here. A click leads to its row." });
     box.querySelector(".chart")?.after(said);
     const pick = (number) => {
       for (const mark of box.querySelectorAll("[data-n]")) mark.classList.toggle("picked", mark.dataset.n === number);

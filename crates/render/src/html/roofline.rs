@@ -144,7 +144,7 @@ pub(super) fn roofline(
         below(&points, lowest),
         match left_out {
             0 => String::new(),
-            n => format!(" {n} with shorter times are left out; kernels.csv has them."),
+            n => format!(" {n} with shorter times are left out; kernels.csv lists them."),
         }
     );
     if points.iter().any(|point| point.loss.kernel.row.class == "gemm") {
@@ -255,7 +255,7 @@ fn list(
     let rows: String = points.iter().take(LISTED).enumerate().map(row).collect();
     format!(
         "<div class=\"table\"><table class=\"points\"><thead><tr><th class=\"n\">No.</th><th>Kernel</th>\
-         <th class=\"n\">Attains (%)</th><th class=\"n\">Lost (ms per {})</th><th class=\"n\">Share (%)</th></tr></thead>\n\
+         <th class=\"n\">Attains (%)</th><th class=\"n\">Loses up to (ms per {})</th><th class=\"n\">Share (%)</th></tr></thead>\n\
          <tbody>\n{rows}</tbody></table></div>\n",
         text(unit)
     )
@@ -489,7 +489,7 @@ fn draw(
         let grid = point.grid().map_or_else(String::new, |grid| format!(", grid {grid}"));
         let attains =
             loss.attainable.map(|share| format!(", attains {} %", percent1(share * 100.0)));
-        let lost = loss.ns_per_step.map(|ns| format!(", loses {} ms per {unit}", ms(ns)));
+        let lost = loss.ns_per_step.map(|ns| format!(", loses up to {} ms per {unit}", ms(ns)));
         let bound = point.bound().map(|bound| format!(", bound: {bound}"));
         let known = [attains, lost, bound].into_iter().flatten().collect::<String>();
         let title = format!(

@@ -1,7 +1,7 @@
 //! Tables of the page that are in no other page: kernels with what they lose, to sort and to filter where
 //! scripts are allowed; kernel time by class; ranks against stages.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{
@@ -140,7 +140,7 @@ pub(super) fn table(report: &Report, kernels: &Kernels<'_>, stages: &[&str]) -> 
     if losses.is_empty() {
         let why = match only_cold {
             0 => "no kernel was recorded",
-            _ => "no kernel ran after the first, cold call; kernels.csv has those of that call",
+            _ => "no kernel ran after the first, cold call; kernels.csv lists those of that call",
         };
         return format!("<p class=\"absent\">None: {why}.</p>\n");
     }
@@ -156,6 +156,10 @@ pub(super) fn table(report: &Report, kernels: &Kernels<'_>, stages: &[&str]) -> 
     let sections: BTreeMap<&str, Section<'_>> = (stages.iter().zip(1..))
         .map(|(stage, number)| (*stage, Section::of(report, kernels, stage, number)))
         .collect();
+    let of_model: BTreeSet<&str> = model_stages(report).map(|row| row.stage.as_str()).collect();
+    let is_outside = |loss: &Loss<'_>| !of_model.contains(loss.kernel.row.stage.as_str());
+    // Without stages of the model there is nothing to be outside of.
+    let has_stages = !losses.iter().all(|loss| is_outside(loss));
     let everywhere = |loss: &&Loss<'_>| loss.kernel.devices().len() == report.devices.len();
     // What is the same in each row stands above them.
     let on_all = several && losses.iter().all(everywhere);
@@ -195,10 +199,11 @@ pub(super) fn table(report: &Report, kernels: &Kernels<'_>, stages: &[&str]) -> 
         };
         let small = percent.is_some_and(|percent| percent < SMALL_PERCENT);
         format!(
-            "<tr{} id=\"{}\" data-id=\"{id}\" title=\"kernel {id}\"><td><code>{}</code></td><td>{}</td><td>{}</td>\
+            "<tr{}{} id=\"{}\" data-id=\"{id}\" title=\"kernel {id}\"><td><code>{}</code></td><td>{}</td><td>{}</td>\
              {of_counters}<td class=\"n\">{}</td>\
              <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>{devices}</tr>\n",
             if small { " class=\"small\"" } else { "" },
+            if has_stages && is_outside(loss) { " data-outside" } else { "" },
             kernels.anchor(loss.kernel),
             kernel_name(report, loss.kernel, section),
             foreign(&shorten(&row.stage, 60)),
@@ -210,7 +215,7 @@ pub(super) fn table(report: &Report, kernels: &Kernels<'_>, stages: &[&str]) -> 
         )
     };
     let mut more = match losses.len() > ROWS {
-        true => format!(" The {ROWS} with the longest time are here; kernels.csv has all."),
+        true => format!(" The {ROWS} with the longest time are here; kernels.csv lists all."),
         false => String::new(),
     };
     if on_all {
@@ -219,11 +224,11 @@ pub(super) fn table(report: &Report, kernels: &Kernels<'_>, stages: &[&str]) -> 
     if only_cold > 0 {
         let rows = counted(only_cold as u64, "row");
         more.push_str(&format!(
-            " Left out: {rows} of kernels that ran in such cold calls only; kernels.csv has them."
+            " Left out: {rows} of kernels that ran in such cold calls only; kernels.csv lists them."
         ));
     }
     let mut head = vec![("Kernel", false), ("Stage", false), ("Class", false)];
-    let of_counters = [("Bound", false), ("Attains (%)", true), ("Lost (ms)", true)];
+    let of_counters = [("Bound", false), ("Attains (%)", true), ("Loses up to (ms)", true)];
     head.extend(of_counters.into_iter().filter(|_| has_counters));
     head.extend([("Total (ms)", true), ("Share (%)", true), ("Calls", true), ("Mean (us)", true)]);
     head.extend(several.then_some(("GPUs", false)));
@@ -231,17 +236,16 @@ pub(super) fn table(report: &Report, kernels: &Kernels<'_>, stages: &[&str]) -> 
     let counters = match has_counters {
         true => {
             "<b>attains</b>: the share of the rate that the hardware allows at the kernel's operations per \
-             byte, by ncu or by sampled counters; it leads to the roofline. <b>lost</b>: the part of its total time \
-             that it would not need at that rate, so it can be compared across stages; the tooltip has it per step, \
-             token or call. "
+             byte, by ncu or by sampled counters; it leads to the roofline. <b>loses up to</b>: the part of its total time \
+             that it would not need at that rate, so it can be compared across stages; the tooltip shows it per step, \
+             token or call. No call of a latency-bound kernel is taken to get shorter than the shortest kernel of the run. "
         }
         false => "",
     };
     format!(
         "<p class=\"note\">One row for each kernel of a stage, over all GPUs and the whole run; shares are of \
-         the stage's kernel time, and like all other numbers leave out the first, cold call of each process where \
-         there are others.{} {counters}Click a kernel's name to find it in the timeline of the median step \
-         (names there have no #number). The tooltip and the clipboard have its full name.{more}</p>\n\
+         the stage's kernel time. All numbers: warm calls only, where there are any.{} {counters}Click a kernel's name to find it in the timeline of the median step \
+         (names there have no #number). The tooltip shows its full name, which is also what is copied.{more}</p>\n\
          <div class=\"table tall\"><table id=\"kernels\" class=\"sortable\"><thead><tr>{}</tr></thead>\n\
          <tbody>\n{}</tbody></table></div>\n",
         with_cold_calls(report).map_or_else(String::new, |said| format!(" {}", text(&said))),
@@ -379,7 +383,7 @@ pub(super) fn top_losses(report: &Report, kernels: &Kernels<'_>) -> Option<Strin
     if has_counters {
         head.push(("Bound".to_owned(), false));
         head.push(("Attains (%)".to_owned(), true));
-        head.push((format!("Lost (ms per {unit})"), true));
+        head.push((format!("Loses up to (ms per {unit})"), true));
     }
     head.push((format!("Time (ms per {unit})"), true));
     head.push(("Share (%)".to_owned(), true));
@@ -485,12 +489,12 @@ pub(super) fn by_class(report: &Report, stage: &str) -> String {
          <div class=\"table\"><table class=\"classes\"><thead><tr><th>Class</th><th></th>\
          <th class=\"n\">Share (%)</th><th class=\"n\">Total (ms)</th><th class=\"n\">Calls</th></tr>\
          </thead>\n<tbody>\n{}</tbody></table></div>\n\
-         <p class=\"note\">Shares of the sum of the kernel times of the stage, which like the totals and calls {}.</p>\n</details>\n",
+         <p class=\"note\">Shares of the sum of the kernel times of the stage. All numbers: {}.</p>\n</details>\n",
         text(&most.join(", ")),
         classes.iter().map(bar).collect::<String>(),
         match stages_with_cold_calls(report).any(|row| row.stage == stage) {
-            true => "are of all calls, also of the first, cold one",
-            false => "leave out the first, cold call of each process where there are others",
+            true => "all calls, with the first, cold one",
+            false => "warm calls only, where there are any",
         }
     )
 }
@@ -609,7 +613,7 @@ fn late_and_waiting(report: &Report) -> String {
          of these. In turn: each rank is the last at some of the collectives, and no delay stands out. Late in, Median and Longest count delays above the noise (median: of steps, else the mean of collectives); \
          the total counts every delay above the clock error. Waiting: its time in collectives before the last rank \
          arrived; transfer: the rest of that time. Of a stage in which a rank is late, the darkest cell has the largest value. Ranks that wait for each other have \
-         similar host times: report.md has them.",
+         similar host times: report.md lists them.",
     );
     if rows.len() > RANKS {
         notes.push_str(&format!(" {} more rows are in metrics.json.", rows.len() - RANKS));
@@ -630,7 +634,7 @@ fn late_and_waiting(report: &Report) -> String {
     format!(
         "<div class=\"table{}\"><table id=\"ranks-table\" class=\"heat\">\
          <thead><tr><th scope=\"col\">Rank</th><th scope=\"col\">Stage</th>{}</tr></thead>\n<tbody>\n{}\
-         </tbody></table></div>\n<p class=\"note\">Without the first, cold calls where there are others.</p>\n<details><summary>What the columns \
+         </tbody></table></div>\n<p class=\"note\">Warm calls only, where there are any.</p>\n<details><summary>What the columns \
          are</summary><p class=\"note\">{}</p></details>\n",
         if rows.len() > MOST_UNROLLED { " tall" } else { "" },
         head.map(|name| format!("<th scope=\"col\" class=\"n\">{name}</th>")).concat(),

@@ -1,5 +1,7 @@
 //! The page of a report that has everything: its elements and their numbers, as a browser reads them.
 
+use std::collections::BTreeSet;
+
 use super::super::{operators, report as report_page, summary};
 use super::*;
 use crate::golden::compare;
@@ -600,7 +602,8 @@ fn latency_ranks_and_kernels_have_their_numbers() {
     let head = page.one("header").text();
     let said = "decode loses most in cutlass_gemm";
     assert!(
-        head.contains(said) && head.contains("at 40.0 % of its roof): 9.0 of 15.0 us per token"),
+        head.contains(said)
+            && head.contains("at 40.0 % of its roof): up to 9.0 of 15.0 us per token"),
         "{head}"
     );
     let top = page.by_id("top-kernels").one("tbody").all("tr");
@@ -626,6 +629,41 @@ fn latency_ranks_and_kernels_have_their_numbers() {
         said.contains("Left out: 1 row of kernels that ran in such cold calls only;"),
         "{said}"
     );
+}
+
+#[test]
+fn what_is_no_stage_is_not_shown_as_one() {
+    let mut report = full("");
+    let row = |stage: &str| StageKernelRow {
+        stage: stage.into(),
+        kernel: format!("kernel of {stage}"),
+        times: Times { calls: 1, total_ns: 9_000, ..Times::default() },
+        ..StageKernelRow::default()
+    };
+    let outside = [("aten::mul", Apart::Operator), ("warmup", Apart::WarmUp)];
+    report.stage_kernels = vec![row("aten::mul"), row("decode"), row("warmup")];
+    for (stage, apart) in outside {
+        let stage = StageRow { stage: stage.into(), apart: Some(apart), ..StageRow::default() };
+        let kernel = KernelRow { stage: stage.stage.clone(), ..report.kernels[0].clone() };
+        report.stages.push(stage);
+        report.kernels.push(kernel);
+    }
+    let page = parse(&written(&report));
+    let rows = page.by_id("kernels").one("tbody").all("tr");
+    let (apart, stages): (Vec<_>, Vec<_>) =
+        rows.iter().partition(|row| row.attribute("data-outside").is_some());
+    let stage_of = |rows: Vec<&Element>| -> BTreeSet<String> {
+        rows.iter().map(|row| row.all("td")[1].text()).collect()
+    };
+    assert_eq!(stage_of(apart), outside.map(|(stage, _)| stage.to_owned()).into());
+    assert_eq!(stage_of(stages), ["decode", "prefill"].map(String::from).into());
+    let text = report_page::page(&report).markdown();
+    let (_, section) = text.split_once("## Top kernels of each stage\n").expect("a section");
+    let section = section.split("\n## ").next().unwrap_or_default();
+    let heads: Vec<&str> = section.lines().filter(|line| line.starts_with("### ")).collect();
+    assert_eq!(heads, ["### `decode`", "### Outside the stages"], "{section}");
+    assert!(section.contains("| `kernel of aten::mul` | `aten::mul` | 0.009 |"), "{section}");
+    assert!(section.contains("| `kernel of warmup` | `warmup` |"), "{section}");
 }
 
 #[test]
@@ -784,7 +822,10 @@ fn what_is_secondary_is_folded_with_its_number() {
 fn the_head_answers_for_a_late_rank() {
     let mut report = full("");
     report.answer.lines.push(AnswerLine { label: "verdict".into(), text: "slow".into() });
-    report.answer.lines.push(AnswerLine { label: "late rank".into(), text: "rank 0 ...".into() });
+    report.answer.lines.push(AnswerLine {
+        label: "late rank".into(),
+        text: "rank 0 ...; meanwhile, rank 1 waits".into(),
+    });
     report.answer.lines.push(AnswerLine { label: "outliers".into(), text: "two".into() });
     let mean = Bottleneck { of: "step".into(), ns: 10_000, ..Bottleneck::default() };
     let parts = vec![BottleneckPart { kind: BottleneckKind::Ranks, ns: 9_000 }];
@@ -807,6 +848,9 @@ fn the_head_answers_for_a_late_rank() {
         host: Some(host),
         ..LateRow::default()
     }];
+    // What the page divides among lines, the summary has in full: a gain is compared with the delay.
+    let in_full = summary::page(&report, &Shown::default()).markdown();
+    assert!(in_full.contains("**Late rank:** Meanwhile, rank 1 waits.\n\n"), "{in_full}");
     let page = parse(&written(&report));
     let short = page.one("header").all("dl")[0].all("div");
     let labels: Vec<String> = short.iter().map(|line| line.one("dt").text()).collect();

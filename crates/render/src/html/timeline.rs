@@ -190,7 +190,7 @@ fn timeline(timeline: &StepTimeline, noun: &str, extent: Extent, id: &str) -> St
     let waits = lanes.iter().flat_map(|lane| &lane.work).any(|work| work.waiting_ns > 0);
     let waits = if waits { " The waiting part of a collective is a separate bar." } else { "" };
     let description = format!(
-        "This is {} {}, {}: {}, {}, {}. The list below has the names with their times.{waits}",
+        "This is {} {}, {}: {}, {}, {}. The list below shows the names with their times.{waits}",
         noun,
         timeline.step.number,
         length(timeline),

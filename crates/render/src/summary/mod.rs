@@ -19,11 +19,12 @@ use stage2_report::roofline::takeaways::recommendations;
 
 use crate::advice::no_advice;
 use crate::costs::costs_in_brief;
-use crate::facts::{brief_screen, verdict_in_full};
+use crate::facts::{brief_screen, facts, verdict_in_full};
 use crate::kernels::waiting_in_communication;
 use crate::operators::basis;
 use crate::page::{
-    Page, busy_in_stages, idle_percent, is_answered, lead_first, ms_of, run_line, step_is,
+    Page, busy_in_stages, idle_percent, is_answered, lead_first, ms_of, page_lines, paragraphs,
+    run_line, step_is,
 };
 use crate::stages::no_stage;
 use crate::table::{NAME_CHARS, Table, decimal, name, none, sentence, text};
@@ -58,12 +59,27 @@ pub(super) fn page(report: &Report, shown: &Shown) -> Page {
     ];
     // Without the arguments of the program: this page is passed on.
     let mut head = run_line(report, false) + &verdict_in_full(report) + &brief_screen(report);
+    head.push_str(&late_in_full(report));
     // Where there is an answer, it is the summary of the summary.
     if !is_answered(report) {
         let sentences: Vec<String> = sentences(report).into_iter().take(SENTENCES).collect();
         head.push_str(&format!("{}\n\n", sentences.join(" ")));
     }
     Page { title, head, sections }
+}
+
+/// Why a rank that is late by so much costs the run less: the line in short has neither what the others wait, nor what of the
+/// delay each step takes over. Empty where the page has no lines in short.
+fn late_in_full(report: &Report) -> String {
+    let lines = facts(report).map(|_| page_lines(report)).unwrap_or_default();
+    let mut late: Vec<_> = lines.into_iter().filter(|line| line.label == "late rank").collect();
+    // How late it is, the line in short has.
+    for line in &mut late {
+        if let Some((_, rest)) = line.text.split_once("; meanwhile, ") {
+            line.text = format!("Meanwhile, {rest}");
+        }
+    }
+    paragraphs(&late)
 }
 
 fn inferred_steps(report: &Report) -> String {
@@ -362,19 +378,19 @@ fn kernels(report: &Report) -> String {
         .right("Mean (us)", |kernel| kernel.usual_mean_ns().map(us3))
         .right("Share (%)", |kernel| kernel.percent.map(percent1))
         .right("Time (ms per step)", |kernel| loss(kernel).0.map(ms_of))
-        .right("Lost (ms per step)", |kernel| loss(kernel).1.map(ms_of))
+        .right("Loses up to (ms per step)", |kernel| loss(kernel).1.map(ms_of))
         .left("Class", |kernel| text(&kernel.row.class))
         .left("Bound", |kernel| kernel.known_bound());
     let more = match rows.len().saturating_sub(KERNELS) {
         0 => String::new(),
         more => {
-            format!("{} more: kernels.md has the longest, kernels.csv all. ", count(more as u64))
+            format!("{} more: kernels.md lists the longest, kernels.csv all. ", count(more as u64))
         }
     };
     let unit = step_is(report, text).filter(|_| shown.iter().any(|k| loss(k).0.is_some()));
     let waiting = waiting.map(|said| format!(" Communication comes last. {said}"));
     format!(
-        "{}{more}Shares: of the stage's kernel time, without cold first calls where there are others.{leads}{}{} {}\n\n",
+        "{}{more}Shares: of the stage's kernel time. Warm calls only, where there are any.{leads}{}{} {}\n\n",
         table.markdown(),
         unit.map_or_else(String::new, |said| format!(" {said}")),
         waiting.unwrap_or_default(),

@@ -68,8 +68,8 @@ fn mean(ns: &[u64]) -> f64 {
 
 fn warning(stage: &str, Kinds { short, long }: Kinds) -> Finding {
     let take = |(count, ns): (usize, f64)| {
-        let verb = if count == 1 { "takes" } else { "take" };
-        format!("{} {verb} about {}", counted(count as u64, "call"), shown_time(ns))
+        let (verb, each) = if count == 1 { ("takes", "") } else { ("take", " each") };
+        format!("{} {verb} about {}{each}", counted(count as u64, "call"), shown_time(ns))
     };
     Id::RangesUnlike.about(stage).found(
         format!(
@@ -106,7 +106,7 @@ mod tests {
         let said = warning("graph", found).what;
         assert_eq!(
             said,
-            "graph has two kinds of call: 1 call takes about 6.00 ms, and 2 calls take about 69.50 ms (12 times as long)"
+            "graph has two kinds of call: 1 call takes about 6.00 ms, and 2 calls take about 69.50 ms each (12 times as long)"
         );
         let bucket = |ms: u64| StepBucket { steps: 1, first: 1, mean_ns: ms, ..Default::default() };
         let series = StepSeries {

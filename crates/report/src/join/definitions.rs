@@ -83,8 +83,8 @@ pub(super) fn definitions() -> Vec<Definition> {
         ),
         (
             "share of kernel time",
-            "The row's part of the summed durations of all kernels of its stage, without the first, \
-             cold call of each process where there are others. The shares of kernels.csv are of all kernels in the run.",
+            "The row's part of the summed durations of all kernels of its stage: warm calls \
+             only, where there are any. The shares of kernels.csv are of all kernels in the run.",
         ),
         ("percentiles", &percentiles),
         ("counters", &counters),

@@ -219,11 +219,7 @@ fn idle_time_is_told_by_the_gaps_of_warm_instances() {
             "idle 90.9 % of the window of 3 warm calls",
         ),
         // Slow Python between launches, as in eager `generate()`: one kernel every 66.6 us.
-        (
-            [(100, [64_600].as_slice()); 4],
-            Rule::HostGaps,
-            "one starts every 66.6 us on average; kernel records do not show why",
-        ),
+        ([(100, [64_600].as_slice()); 4], Rule::HostGaps, "kernel records do not show why ("),
         ([(1, mixed.as_slice()); 4], Rule::HostGaps, "one starts every 21.6 us on average"),
         // The first instance compiles for a second; the others keep the GPU busy.
         (compiled, Rule::GpuBusy, "busy 95.2 % of the window of 3 warm calls"),
@@ -270,7 +266,7 @@ fn the_steps_of_an_only_instance_give_advice_with_a_label() {
     let report = only_instance(&[20; 60]);
     let (_, text, advised) = verdict(&report);
     assert!(advised && text.ends_with("(rests on its only call, 60 steps)"), "{text}");
-    assert!(text.contains("idle 90.0 % of the window:"), "{text}");
+    assert!(text.contains("idle 90.0 % of the window, "), "{text}");
     // Few steps are not a basis for advice.
     let report = only_instance(&[20; 7]);
     let (_, text, advised) = verdict(&report);

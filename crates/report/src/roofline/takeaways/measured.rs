@@ -166,6 +166,24 @@ pub(crate) struct HostLead {
     pub(crate) behind_percent: f64,
 }
 
+impl HostLead {
+    /// All of it, because what is not named would be taken for the opposite. What is launched in a range that the
+    /// host was within has no time of its own.
+    pub(super) fn in_words(self) -> String {
+        let one = |percent: f64| (percent * 10.0).round() / 10.0;
+        let (behind, ahead) = (one(self.behind_percent), one(self.ahead_percent));
+        let parts = [
+            ("not yet launched", behind),
+            ("already launched", ahead),
+            ("not known", one((100.0 - behind - ahead).max(0.0))),
+        ];
+        let parts = parts.iter().filter(|(_, percent)| *percent > 0.0);
+        let parts = parts.map(|(state, percent)| format!("{state} {percent:.1} %"));
+        let parts = parts.collect::<Vec<_>>().join(", ");
+        format!("next work at the beginning of the median step's idle time: {parts}")
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct KernelMeasurements {
     pub(crate) kernel: String,

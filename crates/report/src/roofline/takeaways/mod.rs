@@ -330,20 +330,21 @@ impl Speaker<'_> {
         // Of a step with many tokens there may be a fraction of a kernel for each.
         let digits = |k: f64| if k < 10.0 { 2 } else { 0 };
         let per_token = s.kernels_per_token.map(|k| format!(", {k:.*} per token", digits(k)));
+        let graphs = percent(s.graph_percent).unwrap_or(0.0) >= GRAPHS_USED_PERCENT;
+        let by_graphs = if graphs { ", mostly from CUDA graphs" } else { "" };
         let numbers = format!(
-            "{waits}: {} kernels{}, {mean_us:.1} us of GPU time each; one starts every {interval_us:.1} us on average",
+            "{} kernels{}{by_graphs}, {mean_us:.1} us of GPU time each; one starts every {interval_us:.1} us on average",
             count(kernels),
             per_token.unwrap_or_default()
         );
         if s.caveat.is_some() {
-            return Some(say(Rule::GpuIdle, Vec::new(), numbers, None));
+            let text = format!("{waits} ({numbers})");
+            return Some(say(Rule::GpuIdle, Vec::new(), text, None));
         }
-        let graphs = percent(s.graph_percent).unwrap_or(0.0) >= GRAPHS_USED_PERCENT;
+        // The numbers follow in parentheses, so that the sentence can be read.
+        let lead = s.host.map_or_else(String::new, |host| format!("; {}", host.in_words()));
         if let Some(ahead_percent) = self.host_ahead() {
-            let text = format!(
-                "{numbers}; the host was ahead of the GPU: for {ahead_percent:.1} % of the idle time of the median \
-                 step, it had already launched the next work when the GPU became idle"
-            );
+            let text = format!("{waits}, although the host was ahead of the GPU ({numbers}{lead})");
             let fewer = match graphs {
                 true => {
                     "Launch fewer and larger kernels (fusion, a larger batch), which leave fewer gaps."
@@ -358,20 +359,14 @@ impl Speaker<'_> {
             return Some(say(Rule::HostAhead, vec![ahead], text, Some(&then)));
         }
         let behind = s.host.map(|h| h.behind_percent).filter(|p| *p >= HOST_DECIDED_PERCENT);
-        let behind = behind.map(|percent| {
-            format!(
-                "for {percent:.1} % of the idle time of the median step, it had not yet launched the next \
-                 work when the GPU became idle"
-            )
-        });
         let short = percent(s.short_gaps_percent).filter(|p| *p >= BACK_TO_BACK_PERCENT);
         if let Some(short) = short.filter(|_| mean_us <= SHORT_KERNEL_US && !graphs) {
             let launching = s.launching.as_ref().map(|line| format!(", most of it in {line}"));
-            let host = behind.map(|said| format!(", and the host was behind: {said}"));
+            let host = behind.map_or("", |_| ", and the host is behind");
             let text = format!(
-                "{numbers}; {short:.1} % of the idle time is in gaps of {LAUNCH_GAP_US} us at most{}{}",
+                "{waits}, {short:.1} % of that in gaps of {LAUNCH_GAP_US} us at most{}{host} ({numbers}{})",
                 launching.unwrap_or_default(),
-                host.unwrap_or_default()
+                behind.map_or("", |_| lead.as_str())
             );
             let mean =
                 Evidence::number("kernel_mean_us", mean_us, "us", self.source("kernel_mean_us"));
@@ -381,17 +376,16 @@ impl Speaker<'_> {
             ];
             return Some(say(Rule::LaunchBound, deciding, text, Some(LAUNCH_LESS_OFTEN)));
         }
-        let by_graphs = if graphs { ", mostly from CUDA graphs" } else { "" };
         let most = s
             .host_causes
             .iter()
             .max_by(|a, b| a.is_main().cmp(&b.is_main()).then(a.percent.total_cmp(&b.percent)));
         let why = match behind {
-            Some(said) => format!("the host does not keep the GPU fed: {said}"),
-            None if most.is_some() => "samples of the host show why".to_owned(),
-            None => "kernel records do not show why".to_owned(),
+            Some(_) => format!("because the host does not keep it fed ({numbers}{lead})"),
+            None if most.is_some() => format!("and samples of the host show why ({numbers})"),
+            None => format!("and kernel records do not show why ({numbers})"),
         };
-        let text = format!("{numbers}{by_graphs}; {why}");
+        let text = format!("{waits}, {why}");
         let Some(most) = most else {
             let (then, setting) = match &s.few_host_samples {
                 Some((_, then)) => (then.as_str(), "profiling.collector.host=1000"),
@@ -509,7 +503,7 @@ impl Speaker<'_> {
         let delayed = split.map_or(0.0, |split| split.delayed_percent);
         if waiting.max(delayed) >= COMMUNICATION_PERCENT {
             let late = split.and_then(|split| split.late.as_deref());
-            let late = late.map_or_else(String::new, |late| format!("; {late}"));
+            let late = late.map_or_else(String::new, |late| format!(". {}", sentence_of(late)));
             let text = format!("waiting for other ranks is {waiting:.1} % of {of}{late}");
             let remedy = split.and_then(|split| split.late_remedy.as_deref());
             // Where all were compared and none is late, there is nothing to find out.
@@ -777,6 +771,13 @@ fn digits(percent: f64) -> String {
         true => format!("{percent:.*}", (1.0 - magnitude).min(12.0) as usize),
         false => format!("{percent:.2}"),
     }
+}
+
+/// A clause that begins with a rank as a sentence. A name of the workload stays as it is.
+fn sentence_of(clause: &str) -> String {
+    let begins = [("rank ", "Rank "), ("the ", "The "), ("ranks ", "Ranks ")];
+    let begins = begins.iter().find_map(|(from, to)| Some((to, clause.strip_prefix(from)?)));
+    begins.map_or_else(|| clause.to_owned(), |(to, rest)| format!("{to}{rest}"))
 }
 
 fn plural(count: u64) -> &'static str {

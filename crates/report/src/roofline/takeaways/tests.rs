@@ -126,7 +126,8 @@ fn numbers_of_a_sample_say_which_calls_they_are_of() {
     let said = of(vec![stage]);
     let launch = text(&said, LaunchBound);
     assert!(
-        launch.contains("79.5 % of the window of 103 recorded calls: 44,416 kernels"),
+        launch.contains("79.5 % of the window of 103 recorded calls, ")
+            && launch.contains(" (44,416 kernels, "),
         "{launch}"
     );
     let top = text(&said, TopKernel);
@@ -230,17 +231,20 @@ fn the_host_is_blamed_only_where_its_ranges_show_that_it_was_behind() {
     };
     for unknown in [of(vec![eager_decode()]), with(40.0, 49.0)] {
         let said = text(&unknown, LaunchBound);
-        assert!(said.ends_with("93.0 % of the idle time is in gaps of 50 us at most"), "{said}");
+        assert!(said.contains(", 93.0 % of that in gaps of 50 us at most ("), "{said}");
+        assert!(!said.contains("behind") && !said.contains("launched"), "{said}");
     }
     let behind = with(10.0, 60.0);
     let said = text(&behind, LaunchBound);
-    assert!(said.contains("the host was behind") && said.contains("for 60.0 %"), "{said}");
+    let parts = "next work at the beginning of the median step's idle time: not yet launched 60.0 %, already \
+                 launched 10.0 %, not known 30.0 %)";
+    assert!(said.contains("and the host is behind (") && said.ends_with(parts), "{said}");
     let ahead = with(79.0, 21.0);
     assert_eq!(text(&ahead, LaunchBound), "");
     let said = text(&ahead, HostAhead);
     assert!(
-        said.contains("for 79.0 % of the idle time of the median step, it had already launched"),
-        "{said}"
+        said.contains("ahead of the GPU (") && said.ends_with("launched 79.0 %)"),
+        "all parts are known: {said}"
     );
     let advice = advice(&ahead, HostAhead);
     assert!(advice.starts_with("Launch less often: CUDA graphs"), "{advice}");
@@ -253,6 +257,36 @@ fn the_host_is_blamed_only_where_its_ranges_show_that_it_was_behind() {
         advice.starts_with("Launch fewer and larger kernels (fusion, a larger batch)"),
         "{advice}"
     );
+}
+
+/// Without what is in parentheses.
+fn words(text: &str) -> usize {
+    let (mut out, mut depth) = (String::new(), 0u32);
+    for letter in text.chars() {
+        depth += u32::from(letter == '(');
+        out.extend((depth == 0).then_some(letter));
+        depth -= u32::from(letter == ')');
+    }
+    out.split_whitespace().count()
+}
+
+#[test]
+fn a_sentence_on_idle_time_is_short_and_its_numbers_follow() {
+    let leads = [None, Some((10.0, 60.0)), Some((79.0, 21.0)), Some((0.9, 54.3))];
+    for (lead, graphs, launching) in leads
+        .iter()
+        .flat_map(|lead| [(lead, 0.0, None), (lead, 100.0, None), (lead, 0.0, Some("f"))])
+    {
+        let host =
+            lead.map(|(ahead_percent, behind_percent)| HostLead { ahead_percent, behind_percent });
+        let launching = launching.map(|name: &str| format!("{name} (a.py:3)"));
+        let graph_percent = Some(graphs);
+        let stage = StageMeasurements { host, graph_percent, launching, ..eager_decode() };
+        let said = of(vec![stage]);
+        let idle = said.iter().find(|said| [LaunchBound, HostAhead, HostGaps].contains(&said.rule));
+        let text = &idle.expect("idle time").text;
+        assert!(words(text) <= 35 && text.ends_with(')'), "{}: {text}", words(text));
+    }
 }
 
 #[test]
@@ -641,7 +675,7 @@ fn waiting_for_a_late_rank_is_no_communication() {
     assert_eq!(rules(&said), [GpuBusy, Waiting], "{said:?}");
     assert_eq!(
         text(&said, Waiting),
-        "decode: waiting for other ranks is 65.0 % of kernel time; rank 1 arrives last at 4 of 32 \
+        "decode: waiting for other ranks is 65.0 % of kernel time. Rank 1 arrives last at 4 of 32 \
          collectives"
     );
     // What to do is that for the cause that was found, where one was.
@@ -663,7 +697,7 @@ fn waiting_for_a_late_rank_is_no_communication() {
     let said = of(vec![with(Some(windowed))]);
     assert!(
         text(&said, Waiting)
-            .starts_with("decode: waiting for other ranks is 36.0 % of GPU busy time;")
+            .starts_with("decode: waiting for other ranks is 36.0 % of GPU busy time.")
     );
     let left =
         "decode: communication is 15.0 % of GPU busy time, waiting for other ranks not counted";
