@@ -3,8 +3,8 @@
 use stage2_contract::text::numbers::counted;
 use stage2_contract::text::{listed, shorten};
 
-use crate::comparability::{NOT_IN_TURN, is_same_program};
-use crate::comparison::{ComparedRun, Comparison, StageChange, signed_time};
+use crate::comparability::{IN_TURN, is_same_program};
+use crate::comparison::{ComparedRun, Comparison, Difference, StageChange, signed_time};
 use crate::lines::{large_work, name, named_work, warning};
 use crate::verdict::{NAME_LIMIT, Outlook, busier, has_too_small, least, open_stages, timed};
 
@@ -109,16 +109,22 @@ pub(crate) fn next(of: &Comparison) -> String {
 
 /// Other reasons for a change that the line names.
 const DOUBTS: usize = 3;
+/// Sides that were not recorded in turn, as a reason.
+const OF_ORDER: &str = "the order of the runs (not in turn)";
 
 /// That the change may have other reasons than the one that the runs are compared for, and what to do about it.
 fn rule_out(of: &Comparison) -> String {
-    let doubts: Vec<String> = of.doubts().into_iter().map(warning).collect();
+    let text = |doubt: &Difference| match doubt.what.as_str() {
+        IN_TURN => OF_ORDER.to_owned(),
+        _ => warning(doubt),
+    };
+    let doubts: Vec<String> = of.doubts().into_iter().map(text).collect();
     let before = match of.outlook() {
         Outlook::Better => "keep the change",
         Outlook::Worse => "drop the change",
         _ => "decide",
     };
-    let again = match doubts.iter().all(|doubt| doubt == NOT_IN_TURN) {
+    let again = match doubts.iter().all(|doubt| doubt == OF_ORDER) {
         true => "record both sides again, in turn,",
         false => "record both sides again, alike and in turn,",
     };
