@@ -21,6 +21,9 @@ use crate::noise::median;
 
 const VALUE_LIMIT: usize = 160;
 
+/// How much a step has to do whose times are not compared if that differs.
+const PREFILL_TOKENS: &str = "prompt tokens in a prefill step";
+
 /// How many calls of a stage run at once.
 const CONCURRENT: &str = "concurrent calls";
 
@@ -73,7 +76,7 @@ const NUMBERS: [(&str, &str, f64, NumberOf); 4] = [
         let kind = r.engine.as_ref()?.timed("decode")?;
         Some(kind.decode_requests_mean)
     }),
-    ("prompt tokens in a prefill step", "a step does a different amount of work", SAME_WORK, |r| {
+    (PREFILL_TOKENS, "a step does a different amount of work", SAME_WORK, |r| {
         r.engine.as_ref()?.timed("prefill")?.prefill_tokens_mean
     }),
 ];
@@ -531,7 +534,9 @@ const OF_MACHINE: [&str; 5] = [
 ];
 
 /// Differences that are warned of and do not make the times differ by themselves, or are what the user may have changed.
-const NOT_OF_TIMES: [&str; 7] = [
+const NOT_OF_TIMES: [&str; 8] = [
+    // The times of that stage are not judged.
+    PREFILL_TOKENS,
     "CUDA graphs",
     "graph mode",
     "ranges filter",

@@ -150,12 +150,14 @@ pub(super) fn screen(of: &Comparison, width: usize, height: usize) -> Vec<String
         }
         all
     };
-    let all = || LAYOUTS.iter().chain(others).chain(&TIGHT);
-    let fitting = |is_close: bool| {
-        all().map(|layout| with(layout, is_close)).find(|screen| screen.len() <= room)
+    let fitting = |layouts: &[Layout], is_close: bool| {
+        let mut screens = layouts.iter().map(|layout| with(layout, is_close));
+        screens.find(|screen| screen.len() <= room)
     };
-    let fitting = fitting(false).or_else(|| fitting(true));
-    fitting.or_else(|| Some(with(all().last()?, true))).unwrap_or_default()
+    let all = [(&LAYOUTS[..], false), (others, false), (&LAYOUTS, true), (others, true)];
+    let all = all.into_iter().chain([(&TIGHT[..], false), (&TIGHT, true)]);
+    let fitting = all.into_iter().find_map(|(layouts, is_close)| fitting(layouts, is_close));
+    fitting.or_else(|| Some(with(TIGHT.last()?, true))).unwrap_or_default()
 }
 
 /// The title in so many characters: a long one has the folders of the runs without those above them.
