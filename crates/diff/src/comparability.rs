@@ -21,6 +21,12 @@ use crate::noise::median;
 
 const VALUE_LIMIT: usize = 160;
 
+/// How much a step has to do whose times are not compared if that differs.
+const PREFILL_TOKENS: &str = "prompt tokens in a prefill step";
+
+/// How many calls of a stage run at once.
+const CONCURRENT: &str = "concurrent calls";
+
 type TextOf = fn(&Run<'_>) -> Option<String>;
 
 /// What has to be known of a side although both may be alike: what it is, what it means, and the text of a
@@ -70,7 +76,7 @@ const NUMBERS: [(&str, &str, f64, NumberOf); 4] = [
         let kind = r.engine.as_ref()?.timed("decode")?;
         Some(kind.decode_requests_mean)
     }),
-    ("prompt tokens in a prefill step", "a step does a different amount of work", SAME_WORK, |r| {
+    (PREFILL_TOKENS, "a step does a different amount of work", SAME_WORK, |r| {
         r.engine.as_ref()?.timed("prefill")?.prefill_tokens_mean
     }),
 ];
@@ -167,7 +173,7 @@ const TOPICS: [(&str, Severity, &str); 34] = [
     ("images per prompt", Warning, "a step does a different amount of work"),
     ("crops per image", Warning, "a step does a different amount of work"),
     (
-        "calls at a time",
+        CONCURRENT,
         Warning,
         "concurrency changes tokens/s and the mean step, but not necessarily the time of a call",
     ),
@@ -183,7 +189,7 @@ const TOPICS: [(&str, Severity, &str); 34] = [
     (
         "CUDA graphs",
         Warning,
-        "graphs replace launches: names, calls, gaps and host times differ because of that",
+        "graphs replace launches: so names, calls, gaps and host times differ",
     ),
     (
         "reasons for lower clocks",
@@ -243,10 +249,24 @@ pub(crate) fn differences(before: &[Run<'_>], after: &[Run<'_>]) -> Vec<Differen
             continue;
         }
         let known = !old.is_empty() && !new.is_empty();
+        // Runs that differ in a path of an output have no command in common.
+        let is_mixed = topic.what == "command" && varies && !old.is_disjoint(&new);
+        let mixed_by_both = old.len().min(new.len()) > 1;
         let (old, new) = match topic.what == "command" && known {
+            true if is_mixed => own_words(old, new),
             true => other_words(old, new),
             false => (old, new),
         };
+        if is_mixed {
+            let side = if mixed_by_both { "both sides mix" } else { "one side mixes" };
+            let what = format!("{side} {MIX_COMMANDS}");
+            let [before, after] = [old, new].map(|side| joined(side, "not known"));
+            let meaning =
+                "the spread of a side is not noise alone: compare runs of one command per side"
+                    .to_owned();
+            found.push(Difference { severity: Warning, what, before, after, meaning });
+            continue;
+        }
         found.push(Difference {
             // Whatever nobody knows is no reason to warn.
             severity: if known { topic.severity } else { Note },
@@ -414,6 +434,31 @@ fn other_words(
     }
 }
 
+/// The words of each command that not all commands of both sides have.
+fn own_words(old: BTreeSet<String>, new: BTreeSet<String>) -> (BTreeSet<String>, BTreeSet<String>) {
+    let words =
+        |command: &String| -> BTreeSet<String> { command.split(' ').map(str::to_owned).collect() };
+    let shared = old.iter().chain(&new).map(words);
+    let shared = shared.reduce(|all, of| all.intersection(&of).cloned().collect());
+    let shared = shared.unwrap_or_default();
+    let own = |commands: BTreeSet<String>| -> BTreeSet<String> {
+        let own = |command: String| {
+            let words: Vec<&str> = command.split(' ').filter(|it| !shared.contains(*it)).collect();
+            match words.is_empty() {
+                true => NO_MORE_WORDS.to_owned(),
+                false => format!("… {}", words.join(" ")),
+            }
+        };
+        let words: BTreeSet<String> = commands.iter().cloned().map(own).collect();
+        // They differ in the order of their words.
+        if words.len() < commands.len() { commands } else { words }
+    };
+    (own(old), own(new))
+}
+
+/// What a command is shown as whose words all others have, too.
+const NO_MORE_WORDS: &str = "no other words";
+
 fn of_one_side(before: &[Run<'_>], after: &[Run<'_>]) -> Vec<Difference> {
     let mut found = Vec::new();
     let mut add = |severity, what: &str, before: String, after: String, meaning: &str| {
@@ -443,19 +488,27 @@ fn of_one_side(before: &[Run<'_>], after: &[Run<'_>]) -> Vec<Difference> {
     }
     if let Some([a, b]) = apart_in_time(before, after) {
         let meaning = "what else changed in the meantime looks like a change: record the runs of both sides in turn";
-        add(Note, IN_TURN, a.to_owned(), b.to_owned(), meaning);
+        add(Warning, IN_TURN, a.to_owned(), b.to_owned(), meaning);
     }
     let missing = [missing_stages(before), missing_stages(after)];
     if missing.iter().any(Option::is_some) {
         let [a, b] = missing.map(|missing| missing.unwrap_or_else(|| "none".to_owned()));
-        let what = "stages that not every run of a side has";
-        add(Warning, what, a, b, "their numbers are of the runs that have them");
+        add(Warning, MISSING_STAGES, a, b, "their numbers are of the runs that have them");
     }
     found
 }
 
+/// What a difference is called of stages that some runs of a side lack.
+const MISSING_STAGES: &str = "stages that not every run of a side has";
+/// Begins what a difference is called of what a step is.
+const A_STEP: &str = "a step of ";
+/// Ends what a difference is called of sides whose runs have several commands.
+const MIX_COMMANDS: &str = "commands";
+
 /// What a difference is called of sides of which one was recorded before the other began.
 pub const IN_TURN: &str = "order of the runs";
+/// The same in a line.
+pub(crate) const NOT_IN_TURN: &str = "not recorded in turn";
 
 /// Which side was recorded first, where several runs of each are known to lie apart in time.
 fn apart_in_time(before: &[Run<'_>], after: &[Run<'_>]) -> Option<[&'static str; 2]> {
@@ -479,6 +532,36 @@ const OF_MACHINE: [&str; 5] = [
     "reasons for lower clocks",
     IN_TURN,
 ];
+
+/// Differences that are warned of and do not make the times differ by themselves, or are what the user may have changed.
+const NOT_OF_TIMES: [&str; 8] = [
+    // The times of that stage are not judged.
+    PREFILL_TOKENS,
+    "CUDA graphs",
+    "graph mode",
+    "ranges filter",
+    "samples of the host",
+    "mode",
+    MISSING_STAGES,
+    "a part of the report could not be read",
+];
+
+impl Comparison {
+    /// What may have changed the times besides the change that the runs are compared for.
+    pub(crate) fn doubts(&self) -> Vec<&Difference> {
+        let is_of_times = |d: &&Difference| {
+            let is_other = d.before != d.after || d.what.ends_with(MIX_COMMANDS);
+            let is_named = NOT_OF_TIMES.contains(&d.what.as_str()) || d.what.starts_with(A_STEP);
+            d.severity >= Warning && is_other && !is_named
+        };
+        self.differences.iter().filter(is_of_times).collect()
+    }
+
+    /// Whether the sides run another number of calls at once: then the times of calls do not say what a side delivers.
+    pub(crate) fn has_other_concurrency(&self) -> bool {
+        self.doubts().iter().any(|difference| difference.what == CONCURRENT)
+    }
+}
 
 /// Whether no difference of the program, its libraries or its work on the GPU is known, so that a change may be one of the
 /// machine alone.
@@ -574,7 +657,7 @@ fn facts(report: &Report) -> Vec<(&'static str, Option<String>)> {
         ),
         ("collector settings", profiled("collector settings")),
         ("attribution", meta("attribution")),
-        ("calls at a time", Some(calls_at_a_time(report))),
+        (CONCURRENT, Some(calls_at_a_time(report))),
         ("processes with GPU work", Some(with_work.to_string())),
         ("ranks", (report.ranks.seen > 0).then(|| report.ranks.seen.to_string())),
         ("GPU clock", device(|row| row.core_clock_khz.map(|khz| format!("{} MHz", khz / 1000)))),
@@ -643,7 +726,7 @@ fn steps(report: &Report) -> impl Iterator<Item = (Topic, String)> {
         let path = step.and_then(|step| step.path.as_ref()).filter(|path| **path != row.stage);
         let noun = step.map_or(StepUnit::Instance, |step| step.unit).noun();
         let value = path.map_or_else(|| noun.to_owned(), |path| format!("{noun} ({path})"));
-        let what = format!("a step of {}", shown(&row.stage));
+        let what = format!("{A_STEP}{}", shown(&row.stage));
         let meaning =
             "some runs are timed by steps of an engine or within a call, others by calls: only like times are compared, \
              whole calls if both sides have them";

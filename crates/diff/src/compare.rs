@@ -247,7 +247,11 @@ fn stage(name: &str, sides: &[Vec<Gathering<'_>>; 2]) -> (usize, StageChange) {
         step: all.iter().find_map(StageView::steps).map(|steps| steps.unit.noun().to_owned()),
         metrics,
         host_absent: None,
-        host_ahead: all.iter().any(|view| view.host_ahead),
+        // One run of many tells little of a side.
+        host_ahead: [&a, &b].into_iter().any(|side| {
+            let ahead = side.iter().filter(|(view, _)| view.host_ahead).count();
+            ahead > 0 && 2 * ahead >= side.len()
+        }),
         other_calls: {
             let units = all.iter().filter_map(|view| basis.units(view, is_warm));
             let mut per_call = units.map(|units| units.per_instance);

@@ -259,8 +259,8 @@ pub struct StageChange {
     /// null: no run has them, or all have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_absent: Option<String>,
-    /// The report of a run found its host ahead of the GPU: then the causes are what the host did meanwhile, and the idle
-    /// time has launch gaps as a part.
+    /// Half of the reports of a side, or more, found the host ahead of the GPU: then the causes are what the host did
+    /// meanwhile, and the idle time has launch gaps as a part.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub host_ahead: bool,
     /// A call holds another number of tokens or steps on each side, so that the time of a whole call does not compare.

@@ -464,7 +464,7 @@ fn undecided(metric: &MetricChange) -> Option<String> {
         }
         _ if metric.noise.exceeds_value => "its noise covers a factor of 2".to_owned(),
         (_, Some(NoiseText::Interval(ends, unit))) => {
-            format!("within noise (its interval {ends}{unit} holds 0)")
+            format!("within noise (its interval {ends}{unit} includes 0)")
         }
         (_, Some(text)) => format!("within noise ({text})"),
         (_, None) => "within noise".to_owned(),

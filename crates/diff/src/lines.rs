@@ -5,14 +5,14 @@ use stage2_contract::text::numbers::{count, counted};
 use stage2_contract::text::{listed, shorten, shorten_kernel};
 use stage2_model::{AnswerLine, Severity};
 
-use crate::comparability::IN_TURN;
+use crate::comparability::{IN_TURN, NOT_IN_TURN};
 use crate::comparison::{
     Comparison, Difference, LibraryChange, MetricChange, MetricUnit, Per, Presence, StageChange,
     WorkChange, WorkKind, WorkSide, signed, signed_time,
 };
 use crate::judged::{GONE, NOT_JUDGED, Verdict, either};
 use crate::next::next;
-use crate::noise::{ALPHA, is_tested, smallest_p};
+use crate::noise::{ALPHA, is_tested, largest_p, smallest_p};
 use crate::verdict::{NAME_LIMIT, STAGES, STEP, is_unjudged, time_of, timed};
 
 const ABSENT: &str = "not known";
@@ -256,7 +256,7 @@ fn kernels(of: &Comparison, stages: &[&StageChange]) -> String {
     let names = names.iter().filter(|(number, _)| *number > 0);
     let names: Vec<String> =
         names.map(|(number, what)| format!("{} {what}", count(*number))).collect();
-    let none = "no kernel changed the GPU work by 1 % or more beyond noise";
+    let none = "no kernel changed GPU time by 1 % or more beyond noise";
     let of_steps = comparable.clone().filter(|stage| stage.per != Per::Run);
     let mut rows = of_steps.flat_map(|stage| &stage.work);
     let is_compared = rows.any(|row| row.presence() == Presence::Both);
@@ -268,7 +268,7 @@ fn kernels(of: &Comparison, stages: &[&StageChange]) -> String {
         (Some(most), names) if names.is_empty() => most,
         (Some(most), names) => format!("{most}; {names}"),
         (None, names) if names.is_empty() => none.to_owned(),
-        (None, names) => format!("{names}, but none changed the GPU work by 1 % or more"),
+        (None, names) => format!("{names}, but none changed GPU time by 1 % or more"),
     }
 }
 
@@ -316,12 +316,14 @@ fn of_library(library: &LibraryChange) -> String {
 }
 
 /// Characters of a value in a line; of a longer one only the table tells.
-const VALUE_LIMIT: usize = 24;
+const VALUE_LIMIT: usize = 48;
 
-fn warning(difference: &Difference) -> String {
+pub(crate) fn warning(difference: &Difference) -> String {
     let Difference { what, before, after, .. } = difference;
     let is_short = |value: &str| (1..=VALUE_LIMIT).contains(&value.chars().count());
     match is_short(before) && is_short(after) {
+        _ if what == IN_TURN => NOT_IN_TURN.to_owned(),
+        _ if before == after => what.clone(),
         true => format!("{what} ({before} → {after})"),
         false => what.clone(),
     }
@@ -334,10 +336,13 @@ fn comparable(of: &Comparison) -> String {
     let (warnings, notes): (Vec<&Difference>, Vec<&Difference>) =
         of.differences.iter().partition(|d| d.severity >= Severity::Warning);
     let warnings: Vec<String> = warnings.into_iter().map(warning).collect();
-    let (order, notes): (Vec<&Difference>, Vec<&Difference>) =
-        notes.into_iter().partition(|note| note.what == IN_TURN);
     let both = notes.iter().filter(|note| note.before == note.after);
-    let mut texts: Vec<String> = both.map(|note| format!("both {}", note.what)).collect();
+    // Only what may be in doubt of runs is named although both sides have it.
+    let text = |note: &&&Difference| match note.what.as_str() {
+        "simulated" => "both simulated".to_owned(),
+        what => format!("{what} varies within both sides"),
+    };
+    let mut texts: Vec<String> = both.map(|note| text(&note)).collect();
     let differ: Vec<&str> = notes
         .iter()
         .filter(|note| note.before != note.after)
@@ -346,7 +351,6 @@ fn comparable(of: &Comparison) -> String {
     if !differ.is_empty() {
         texts.push(format!("other {}", listed(&differ, NOTES)));
     }
-    texts.extend(order.iter().map(|_| "not recorded in turn".to_owned()));
     match (warnings.is_empty(), texts.is_empty()) {
         (true, true) => "yes".to_owned(),
         (true, false) => format!("yes ({})", texts.join("; ")),
@@ -372,7 +376,9 @@ fn noise(of: &Comparison) -> String {
         _ if both().count() > 0 && both().all(|stage| stage.own_times.is_some()) => {
             NOT_COMPARED.to_owned()
         }
-        (1, 1) => format!("± is the noise of steps within these two runs, at least 5 %{}", not_judged(of)),
+        (1, 1) => {
+            format!("± is the noise of steps within these two runs, at least 5 %{}", not_judged(of))
+        }
         (1, n) | (n, 1) => format!(
             "[ ] covers the noise within the single run and the spread of the {n}; a change counts if [ ] excludes 0 \
              and it is at least 5 %{}",
@@ -387,10 +393,17 @@ fn noise(of: &Comparison) -> String {
             "[ ] is the range over all pairs of runs, widened by the larger spread of a side; a change counts if \
              [ ] excludes 0 and it is at least 1 %; {a} vs {b} runs are too many for the exact test"
         ),
-        _ => "[ ] is the 95 % confidence interval of the change; a change counts if [ ] excludes 0 and it is at least \
-              1 %; exact rank test (Mann-Whitney) at 0.05: if the runs are independent, about 1 in 20 unchanged numbers \
-              still counts as changed"
-            .to_owned(),
+        (a, b) => {
+            let errs = largest_p(a, b);
+            format!(
+                "[ ] is the {:.0} % confidence interval of the change; a change counts if [ ] excludes 0 and it is at \
+                 least 1 %; exact rank test (Mann-Whitney) at 0.05: if the runs are independent, up to 1 in {:.0} \
+                 unchanged numbers will be flagged as changed",
+                // Never more than it is.
+                (100.0 * (1.0 - errs)).floor(),
+                (1.0 / errs + 1e-9).floor()
+            )
+        }
     }
 }
 

@@ -1,11 +1,11 @@
 //! A comparison -> what to do next.
 
 use stage2_contract::text::numbers::counted;
-use stage2_contract::text::shorten;
+use stage2_contract::text::{listed, shorten};
 
-use crate::comparability::is_same_program;
-use crate::comparison::{ComparedRun, Comparison, StageChange, signed_time};
-use crate::lines::{large_work, name, named_work};
+use crate::comparability::{IN_TURN, is_same_program};
+use crate::comparison::{ComparedRun, Comparison, Difference, StageChange, signed_time};
+use crate::lines::{large_work, name, named_work, warning};
 use crate::verdict::{NAME_LIMIT, Outlook, busier, has_too_small, least, open_stages, timed};
 
 /// Runs that are missing for a test, and the command that compares them with those that are there.
@@ -69,20 +69,25 @@ pub(crate) fn next(of: &Comparison) -> String {
         }
         _ if runs == 1 => return more_runs(of),
         Outlook::Changed if of.has_too_few_runs() => return more_runs(of),
-        Outlook::Mixed if stages.iter().any(|stage| stage.opposed().is_some()) => {
-            "the median and the mean disagree: compare step_p99_ms (--full), or record more runs"
-        }
         Outlook::Better | Outlook::Worse | Outlook::Mixed if of_machine.is_some() => {
             return of_machine.unwrap_or_default();
+        }
+        _ if of.is_doubted() => return rule_out(of),
+        Outlook::Mixed if stages.iter().any(|stage| stage.opposed().is_some()) => {
+            "the median and the mean disagree: compare step_p99_ms (--full), or record more runs"
         }
         Outlook::Better => return keep(of, &stages),
         Outlook::Worse => "the change makes it slower: revise or drop it",
         Outlook::Mixed => "decide which of the stages counts for you",
         Outlook::Changed => "compare runs with the same stages",
         Outlook::NotJudged => {
-            "the runs of a side differ too much: find the reason, or record more, in turn"
+            return "the runs of a side differ too much: find the reason, or record more, in turn"
+                .to_owned();
         }
-        Outlook::Same if !open_stages(of).is_empty() => {
+        Outlook::Undecided if open_stages(of).is_empty() => {
+            return "record more runs, in turn, to judge all numbers".to_owned();
+        }
+        Outlook::Same | Outlook::Undecided if !open_stages(of).is_empty() => {
             return format!(
                 "record more runs, in turn, to judge {}",
                 open_stages(of).join(" and ")
@@ -91,7 +96,7 @@ pub(crate) fn next(of: &Comparison) -> String {
         Outlook::Same if has_too_small(&stages) => {
             return format!("the effect on the times is too small to count: below {}", least(of));
         }
-        Outlook::Same => "no effect on the times was found",
+        Outlook::Same | Outlook::Undecided => "no effect on the times was found",
     };
     match runs < ENOUGH_RUNS {
         true => format!("{what}; {ENOUGH_RUNS} runs per side can reveal smaller changes"),
@@ -100,6 +105,30 @@ pub(crate) fn next(of: &Comparison) -> String {
         }
         false => what.to_owned(),
     }
+}
+
+/// Other reasons for a change that the line names.
+const DOUBTS: usize = 3;
+/// Sides that were not recorded in turn, as a reason.
+const OF_ORDER: &str = "the order of the runs (not in turn)";
+
+/// That the change may have other reasons than the one that the runs are compared for, and what to do about it.
+fn rule_out(of: &Comparison) -> String {
+    let text = |doubt: &Difference| match doubt.what.as_str() {
+        IN_TURN => OF_ORDER.to_owned(),
+        _ => warning(doubt),
+    };
+    let doubts: Vec<String> = of.doubts().into_iter().map(text).collect();
+    let before = match of.outlook() {
+        Outlook::Better => "keep the change",
+        Outlook::Worse => "drop the change",
+        _ => "decide",
+    };
+    let again = match doubts.iter().all(|doubt| doubt == OF_ORDER) {
+        true => "record both sides again, in turn,",
+        false => "record both sides again, alike and in turn,",
+    };
+    format!("{} may be the reason: {again} before you {before}", listed(&doubts, DOUBTS))
 }
 
 /// That a change helps, and what it may cost: stages that are not judged, and a GPU that is busy for longer.
@@ -124,14 +153,14 @@ fn of_the_machine(stages: &[&StageChange]) -> Option<String> {
     let idle = stages.iter().find_map(|stage| {
         let parts = stage.parts();
         let part = parts.rows.iter().find(|part| part.work.is_empty() && part.is_beyond_noise())?;
-        let cause = part.cause.map_or_else(String::new, |cause| {
-            format!(", most of all `{}`", shorten(cause, NAME_LIMIT))
-        });
+        let cause = part
+            .cause
+            .map_or_else(String::new, |cause| format!(", mainly `{}`", shorten(cause, NAME_LIMIT)));
         let change = signed_time(part.change_ns);
-        Some(format!("the idle time changed{cause} ({change} per {})", stage.per_word()))
+        Some(format!("idle time changed{cause} ({change} per {})", stage.per_word()))
     });
     Some(format!(
-        "no difference in the program, libraries or GPU work is known, but {}: unless host code changed, record again, \
+        "no known difference in the program, libraries or GPU work, but {}: unless host code changed, record again, \
          with the sides in turn",
         idle?
     ))

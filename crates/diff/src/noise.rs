@@ -227,6 +227,14 @@ fn pairs_beyond(before: usize, after: usize) -> usize {
     within.count().saturating_sub(1)
 }
 
+/// The largest probability, of ranks without ties, that the test takes for a difference: how often it errs.
+pub(crate) fn largest_p(before: usize, after: usize) -> f64 {
+    let ranks: Vec<usize> = (1..=before + after).collect();
+    let sums = ways(&ranks, before);
+    let beyond = sums.iter().skip(before * (before + 1) / 2).take(pairs_beyond(before, after) + 1);
+    2.0 * beyond.sum::<f64>() / sums.iter().sum::<f64>()
+}
+
 /// The noise within the relatively noisiest of the runs of a side where that is known, as that of their median: so it is
 /// the same run for a time and for its reciprocal.
 pub(crate) fn noisiest(runs: impl Iterator<Item = (f64, Option<Spread>)>) -> Option<Spread> {

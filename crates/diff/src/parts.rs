@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 use stage2_contract::order::Order as _;
 
-use crate::comparison::{
-    MetricChange, Presence, StageChange, WorkChange, WorkKind, WorkSide, signed_time,
-};
+use crate::comparison::{MetricChange, Presence, StageChange, WorkChange, WorkKind, WorkSide};
 use crate::judged::{GONE, NOT_JUDGED, Noise, NoiseMethod, UNLIKE, Verdict, either, ends_text};
 use crate::metric::class_metric;
 use crate::noise::{Expected, interval, judge};
@@ -92,6 +90,7 @@ impl StageChange {
             told,
             beyond,
             gaps,
+            has_other_causes: by_gaps && !self.host.is_empty(),
         }
     }
 }
@@ -128,15 +127,19 @@ pub struct Parts<'c> {
     pub rest_ns: [f64; 2],
     /// Launch gaps that changed by more than each cause of idle time that is judged.
     pub gaps: Option<&'c MetricChange>,
+    /// Causes of idle time are known that are not parts, because the host was ahead of the GPU.
+    pub has_other_causes: bool,
 }
 
 impl Parts<'_> {
-    /// `launch gaps 9.510 → 0.359 ms (-9.15 ms, better)`.
+    /// `launch gaps (9.510 → 0.359 ms, better) are another breakdown of the same idle time`.
     pub fn gaps_text(&self) -> Option<String> {
         let gaps = self.gaps?;
         let [a, b] = [gaps.before?, gaps.after?].map(|ms| gaps.shown(ms));
-        let (change, word) = (signed_time(gaps.change? * NS_PER_MS), gaps.word());
-        Some(format!("{LAUNCH_GAPS} {a} → {b} ms ({change}, {word})"))
+        let word = gaps.word();
+        Some(format!(
+            "{LAUNCH_GAPS} ({a} → {b} ms, {word}) are another breakdown of the same idle time"
+        ))
     }
 
     /// Why some of them are not judged; nothing where all are.

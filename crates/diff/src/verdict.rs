@@ -41,6 +41,8 @@ pub enum Outlook {
     Changed,
     /// Nothing changed beyond noise.
     Same,
+    /// Nothing is known to have changed, and a time or the tokens per second of a stage are not judged.
+    Undecided,
     /// Several runs would tell, or the sides are hardly comparable.
     NotJudged,
 }
@@ -49,7 +51,8 @@ impl Comparison {
     /// What became of the times of its stages.
     pub fn outlook(&self) -> Outlook {
         let stages = timed(self);
-        let changed = stages.iter().filter_map(|stage| changed_stage(stage));
+        let by_rate = self.has_other_concurrency();
+        let changed = stages.iter().filter_map(|stage| changed_stage(stage, by_rate));
         let changed: Vec<Change> = changed.map(|found| found.change).collect();
         let has = |change| changed.contains(&change);
         let is_unjudged = |stage: &&StageChange| is_unjudged(stage);
@@ -71,8 +74,20 @@ impl Comparison {
             {
                 Outlook::NotJudged
             }
+            () if !self.has_too_few_runs()
+                && !self.has_single_run()
+                && stages.iter().any(|stage| !open_numbers(stage).is_empty()) =>
+            {
+                Outlook::Undecided
+            }
             () => Outlook::Same,
         }
+    }
+
+    /// Whether it says that the sides differ although more than the change may be the reason for it.
+    pub fn is_doubted(&self) -> bool {
+        use Outlook::{Better, Mixed, Worse};
+        matches!(self.outlook(), Better | Worse | Mixed) && !self.doubts().is_empty()
     }
 }
 
@@ -88,7 +103,9 @@ pub(crate) fn verdict(of: &Comparison) -> String {
     let outlook = of.outlook();
     // The head then states it once for all.
     let is_open = outlook == Outlook::NotJudged;
-    let changed = stages.iter().filter_map(|stage| Some((*stage, changed_stage(stage)?.text)));
+    let by_rate = of.has_other_concurrency();
+    let changed =
+        stages.iter().filter_map(|stage| Some((*stage, changed_stage(stage, by_rate)?.text)));
     let changed: Vec<(&StageChange, String)> = changed.collect();
     let is_same = changed.is_empty();
     let times: Vec<(&StageChange, String)> = match is_same {
@@ -102,9 +119,12 @@ pub(crate) fn verdict(of: &Comparison) -> String {
     };
     let more = times.len().saturating_sub(STAGES);
     // What the first stage delivers says whether its time helps.
-    let rate = times.first().filter(|(stage, _)| is_same || changed_time(stage).is_some());
+    let has_time =
+        |stage: &StageChange| changed_time(stage).is_some() && !leads_by_rate(stage, by_rate);
+    let rate = times.first().filter(|(stage, _)| is_same || has_time(stage));
     let rate = rate.and_then(|(stage, _)| throughput(stage, is_open));
     let (rate, rate_text) = rate.unzip();
+    let first = times.first().map(|(stage, _)| *stage);
     let mut texts: Vec<String> = times.into_iter().take(STAGES).map(|(_, text)| text).collect();
     texts.splice(texts.len().min(1)..texts.len().min(1), rate_text);
     if more > 0 {
@@ -122,17 +142,17 @@ pub(crate) fn verdict(of: &Comparison) -> String {
             busier(&stages).map(|(stage, longer)| format!("but {} GPU busy {longer}", name(stage))),
         );
     }
-    texts.extend(open_text(of));
+    texts.extend(open_text(of, first.filter(|_| is_same)));
     texts.extend(unlike(&stages, !is_open));
     texts.extend(came_and_went(&stages));
     let basis = match (of.before.len(), of.after.len()) {
         (1, 1) => "(one run per side)".to_owned(),
         (a, b) => {
-            let moved = stages.iter().find_map(|stage| changed_stage(stage));
+            let moved = stages.iter().find_map(|stage| changed_stage(stage, by_rate));
             let p = match moved.and_then(|found| found.p_value) {
                 // A p that is the least possible says that the sides do not mix, and no more.
                 Some(p) if p <= smallest_p(a, b) * 1.001 => {
-                    format!(", p = {p:.3}, the minimum")
+                    format!(", p = {p:.3}, the lowest possible")
                 }
                 p => p.map_or_else(String::new, |p| format!(", p = {p:.3}")),
             };
@@ -140,10 +160,12 @@ pub(crate) fn verdict(of: &Comparison) -> String {
             format!("({a} vs {}{p}{few})", counted(b as u64, "run"))
         }
     };
+    let with_care = if of.is_doubted() { ", with care" } else { "" };
     let head = match outlook {
-        Outlook::Better => format!("Better {basis}"),
-        Outlook::Worse => format!("Worse {basis}"),
-        Outlook::Mixed => format!("Mixed {basis}"),
+        Outlook::Better => format!("Better{with_care} {basis}"),
+        Outlook::Worse => format!("Worse{with_care} {basis}"),
+        Outlook::Mixed => format!("Mixed{with_care} {basis}"),
+        Outlook::Undecided => format!("Undecided {basis}"),
         Outlook::Changed => format!("Changed {basis}"),
         Outlook::NotJudged if !is_timed_alike => format!("Times not comparable {basis}"),
         Outlook::NotJudged => format!("Not judged {basis}"),
@@ -186,25 +208,42 @@ pub(crate) fn busier<'c>(stages: &[&'c StageChange]) -> Option<(&'c StageChange,
 /// Behind the verdict on one run per side.
 const TWO_RUNS: &str = ". Run-to-run variation is unknown; record 4 runs per side.";
 
-/// The stages whose time several runs do not judge, although it changed by enough to matter: `prefill +41.5 %`. Nothing
-/// where the head of the verdict says that nothing is judged.
+/// The main numbers of a stage, its time and its tokens per second, that the runs do not judge.
+fn open_numbers(stage: &StageChange) -> Vec<&MetricChange> {
+    if stage.presence != Presence::Both || stage.other_work.is_some() {
+        return Vec::new();
+    }
+    let numbers = stage.time().into_iter().chain(stage.metric("tokens_per_s"));
+    numbers.filter(|number| number.change.is_some() && number.word() == NOT_JUDGED).collect()
+}
+
+/// The stages whose time, or else whose tokens per second, several runs do not judge, although it changed by enough to
+/// matter: `prefill +41.5 %`. Nothing where the head of the verdict says that nothing is judged.
 pub(crate) fn open_stages(of: &Comparison) -> Vec<String> {
+    large_open(of, None)
+}
+
+/// `besides`: the stage that the verdict has both numbers of.
+fn large_open(of: &Comparison, besides: Option<&StageChange>) -> Vec<String> {
     let is_told = of.is_of_two_runs() || of.outlook() == Outlook::NotJudged;
-    let stages = timed(of).into_iter().filter(|stage| !is_told && stage.other_work.is_none());
-    let large = stages.filter(|stage| is_unjudged(stage)).filter_map(|stage| {
-        let percent = stage.time()?.change_percent?;
-        let text = format!("{} {} %", name(stage), signed(percent, 1));
-        (percent.abs() >= LEAST_NAMED * 100.0).then_some(text)
+    let is_named = |stage: &StageChange| besides.is_some_and(|named| std::ptr::eq(named, stage));
+    let stages = timed(of).into_iter().filter(|stage| !is_told && !is_named(stage));
+    let large = stages.filter_map(|stage| {
+        let mut open = open_numbers(stage).into_iter();
+        let large = open.find(|it| {
+            it.change_percent.is_some_and(|percent| percent.abs() >= LEAST_NAMED * 100.0)
+        })?;
+        let what = if large.metric == "tokens_per_s" { " tokens/s" } else { "" };
+        Some(format!("{}{what} {} %", name(stage), signed(large.change_percent?, 1)))
     });
     large.take(STAGES).collect()
 }
 
 /// `prefill +41.5 % is not judged`, next to what is.
-fn open_text(of: &Comparison) -> Option<String> {
-    let open = open_stages(of);
+fn open_text(of: &Comparison, besides: Option<&StageChange>) -> Option<String> {
+    let open = large_open(of, besides);
     let are = if open.len() > 1 { "are" } else { "is" };
-    let is_named = matches!(of.outlook(), Outlook::Same) && open.len() < 2;
-    (!open.is_empty() && !is_named).then(|| format!("{} {are} {NOT_JUDGED}", open.join(" and ")))
+    (!open.is_empty()).then(|| format!("{} {are} {NOT_JUDGED}", open.join(" and ")))
 }
 
 /// What a change of a stage is for the user.
@@ -246,8 +285,8 @@ struct Changed {
 }
 
 /// What became of the time of a stage, or else of its tokens per second; nothing where both are noise or not known.
-fn changed_stage(stage: &StageChange) -> Option<Changed> {
-    if let Some((change, text)) = changed_time(stage) {
+fn changed_stage(stage: &StageChange, by_rate: bool) -> Option<Changed> {
+    if let Some((change, text)) = changed_time(stage).filter(|_| !leads_by_rate(stage, by_rate)) {
         let p_value = time_of(stage).and_then(|(metric, _)| metric.noise.p_value);
         return Some(Changed { change, text, p_value });
     }
@@ -260,13 +299,31 @@ fn changed_stage(stage: &StageChange) -> Option<Changed> {
         true if rate.is_worse() => Change::Worse,
         true => Change::Better,
     };
-    let text = match (time_change(stage, false), disagreeing_mean(stage, rate)) {
+    let change = match changed_time(stage) {
+        // What more calls at once deliver together may cost each of them time.
+        Some((of_time, _)) if of_time != change => Change::Unclear,
+        _ => change,
+    };
+    // The test that the head of the verdict gives is that of the rate.
+    let is_noise = time_of(stage).is_some_and(|(time, _)| time.word() == "within noise");
+    let is_noise = is_noise && stage.other_work.is_none();
+    let time = time_change(stage, false).map(|text| match is_noise && !text.contains("within") {
+        true => format!("{text}, within noise"),
+        false => text,
+    });
+    let text = match (time, disagreeing_mean(stage, rate)) {
         (Some(time), Some(why)) => format!("{text}, but {time}: {why}"),
         // Several calls at a time: each takes as long as one alone.
         (Some(time), None) => format!("{text}; {time}"),
         (None, _) => text,
     };
     Some(Changed { change, text, p_value: rate.noise.p_value })
+}
+
+/// Whether the tokens per second stand before a time that changed as well: the sides run another number of calls at once,
+/// and the time of a call does not say what they deliver.
+fn leads_by_rate(stage: &StageChange, by_rate: bool) -> bool {
+    by_rate && throughput(stage, false).is_some_and(|(rate, _)| rate.verdict.is_change())
 }
 
 pub(crate) fn is_unjudged(stage: &StageChange) -> bool {

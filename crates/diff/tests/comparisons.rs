@@ -9,11 +9,11 @@ use stage2_diff::{
 };
 use stage2_model::finding::Id;
 use stage2_model::{
-    Absent, CaptureRow, ClockLimit, ClockUse, EngineRun, EngineSteps, Fact, Figure, Floor,
-    GraphRow, HostCause, HostCauseKind, HostFrame, HostOtherWork, HostProcess, HostStage, HostUse,
-    KernelRow, MemoryRow, PathKind, PathRow, ReadSpan, Report, Role, Rule, SCHEMA, SCHEMA_VERSION,
-    SampledCounters, Severity, StageAnswer, StageEnergy, StageNumbers, StageRow, Status, StepTimes,
-    StepUnit, Takeaway, Times, WarmRow,
+    Absent, Bottleneck, CaptureRow, ClockLimit, ClockUse, EngineRun, EngineSteps, Fact, Figure,
+    Floor, GraphRow, HostCause, HostCauseKind, HostFrame, HostOtherWork, HostProcess, HostStage,
+    HostUse, KernelRow, MemoryRow, PathKind, PathRow, ReadSpan, Report, Role, Rule, SCHEMA,
+    SCHEMA_VERSION, SampledCounters, Severity, StageAnswer, StageEnergy, StageNumbers, StageRow,
+    Status, StepTimes, StepUnit, Takeaway, Times, WarmRow,
 };
 
 /// Calls and total time of kernels of a stage, by name.
@@ -1237,7 +1237,7 @@ fn tokens_per_second_decide_where_the_time_of_a_call_did_not_change() {
     let (before, after) = (side(80.0), side(150.0));
     let found = diff(&before.each_ref(), &after.each_ref(), &[], false);
     assert_eq!(found.outlook(), Outlook::Better, "{}", found.verdict);
-    let head = "Better (4 vs 4 runs, p = 0.029, the minimum): decode tokens/s +87.3 % [";
+    let head = "Better (4 vs 4 runs, p = 0.029, the lowest possible): decode tokens/s +87.3 % [";
     assert!(found.verdict.starts_with(head), "{}", found.verdict);
     assert!(found.verdict.ends_with("; decode median call time equal"), "{}", found.verdict);
     let worse = diff(&after.each_ref(), &before.each_ref(), &[], false);

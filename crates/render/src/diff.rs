@@ -154,13 +154,16 @@ const COMMAND: &str = "stage2-launch ";
 pub use page::html;
 pub use screen::{HEIGHT, WIDTH};
 
-/// One screen for each comparison, of so many columns and, if possible, lines.
+/// One screen, of so many columns and, if possible, lines. Of three sides or more it has their table, and the pairs are on
+/// the whole page.
 pub fn screens(diff: &Diff, width: usize, height: usize) -> String {
+    if sides::first(diff).is_some() {
+        let table = aligned(&all_sides(diff), width);
+        let next = screen::next_of_all(diff, width).join("\n");
+        return format!("{}\n\n{next}\n", table.trim_end());
+    }
     let screen = |of: &Comparison| screen::screen(of, width, height).join("\n") + "\n";
-    let all =
-        sides::first(diff).map(|_| aligned(&all_sides(diff), width).trim_end().to_owned() + "\n");
-    let screens = all.into_iter().chain(diff.comparisons.iter().map(screen));
-    screens.collect::<Vec<_>>().join("\n")
+    diff.comparisons.iter().map(screen).collect::<Vec<_>>().join("\n")
 }
 
 /// The table of all sides under its heading; nothing of a single pair.
@@ -332,17 +335,16 @@ fn body(of: &Comparison) -> String {
     all + &note
 }
 
-/// Why numbers are not judged; nothing where all are.
+/// Why numbers are not judged, at the first table that has some; nothing where all are.
 fn not_judged_note(page: &str) -> String {
-    match page.contains("not judged") {
+    match page.contains("not judged") && !page.contains(NOT_JUDGED) {
         true => paragraph(NOT_JUDGED),
         false => String::new(),
     }
 }
 
-const NOT_JUDGED: &str = "Not judged: a number without a clear change, of which a run has only one value, or which is \
-                          too noisy: the ±, or the interval, reaches twice or half the value before. A clear change \
-                          counts, however wide its interval is.";
+const NOT_JUDGED: &str = "Not judged: a run has the number only once, or the ± or interval reaches twice or half the value \
+                          before. A clear change counts, however wide its interval is.";
 
 /// A number of the stages in each run of both sides: what the median of a side is of.
 struct OfRuns<'c> {
@@ -421,7 +423,9 @@ fn condition_table(of: &Comparison) -> String {
 }
 
 fn stage_table(of: &Comparison) -> String {
-    format!("## Stages\n\n{}", stages(of))
+    let stages = stages(of);
+    let note = not_judged_note(&stages);
+    format!("## Stages\n\n{stages}{note}")
 }
 
 fn other_tables(of: &Comparison) -> String {
@@ -541,7 +545,7 @@ fn stages(of: &Comparison) -> String {
         row.1.as_ref().map(|(metric, _)| show(metric))
     }
     let verdict = |row: &Row<'_>| match row.0.presence {
-        Presence::Both if own(row, 0).is_some() => Some("not comparable".to_owned()),
+        Presence::Both if own(row, 0).is_some() => Some(NOT_COMPARABLE.to_owned()),
         Presence::New => Some("new".to_owned()),
         Presence::Vanished => Some(GONE.to_owned()),
         Presence::Both => of_metric(row, |metric| row.0.word(metric).to_owned()),
@@ -559,7 +563,13 @@ fn stages(of: &Comparison) -> String {
         .left("difference", verdict)
         .left(NOISE, |row| match (row.0.presence, own(row, 0)) {
             (Presence::Both, Some(_)) => row.0.other_work.as_deref().map(text),
-            (Presence::Both, None) => of_metric(row, noise_cell),
+            // Of steps that do different work, the noise decides nothing.
+            (Presence::Both, None) => match row.0.other_work.as_deref() {
+                Some(why) if verdict(row).is_some_and(|word| word == NOT_COMPARABLE) => {
+                    Some(text(why))
+                }
+                _ => of_metric(row, noise_cell),
+            },
             _ => None,
         })
         .left(NAME, |row| of_metric(row, |m| in_condition(m, Some(row.0))))
@@ -655,7 +665,8 @@ fn host(stage: &StageChange) -> String {
     };
     let ahead = match stage.host_ahead && !rows.is_empty() {
         true => paragraph(
-            "The host was ahead of the GPU in at least one run: that is what it did meanwhile, and not why the GPU was idle.",
+            "In half of the runs of a side or more, the host was ahead of the GPU: these causes are what the host did while \
+             the GPU was idle, and not why it was idle. The bars divide the same idle time by launch gaps.",
         ),
         false => String::new(),
     };
@@ -831,6 +842,9 @@ const NAME: &str = "metric for --fail-if";
 
 /// The head of [`noise_cell`].
 const NOISE: &str = "± or interval";
+
+/// The word for times of different work.
+const NOT_COMPARABLE: &str = "not comparable";
 
 /// Why a number of a run that has one of it is not judged.
 const ONE_VALUE: &str = "one value per run";

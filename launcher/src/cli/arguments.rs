@@ -182,7 +182,10 @@ Examples:
 Exit status: 0 when no condition failed and every expected change is there (a
 change that may be noise fails only with --strict); 1 otherwise, also when one
 could not be evaluated; 2 for wrong usage; 70 when a report cannot be read or
-has no GPU work.";
+has no GPU work.
+
+With -q: the verdict, conditions that failed or were not decided, and warnings
+about the comparison.";
 
 #[derive(Debug, Args)]
 #[command(after_help = BASELINE_HELP)]
@@ -564,7 +567,7 @@ pub(crate) struct Messages {
     /// Print more
     #[arg(short, long, global = true, conflicts_with = "quiet", help_heading = MESSAGES)]
     pub(super) verbose: bool,
-    /// Print no messages but errors
+    /// Print only results and errors
     #[arg(short, long, global = true, help_heading = MESSAGES)]
     pub(super) quiet: bool,
     /// Colours; auto: on a terminal, unless NO_COLOR is set

@@ -46,7 +46,7 @@ pub(crate) fn baseline(args: BaselineArgs, terminal: &Terminal) -> Result<u8, Fa
             fs::remove_dir_all(&path).map_err(|error| {
                 Failure::NoResult(format!("{} cannot be removed: {error}", visible_path(&path)))
             })?;
-            terminal.result(&format!("baseline {name} is removed"));
+            terminal.result(&format!("removed baseline {name}"));
         }
     }
     Ok(0)
@@ -97,7 +97,11 @@ fn save(
     let is_there = path.symlink_metadata().is_ok();
     if is_there && !replace {
         return Err(Failure::Usage(format!(
+<<<<<<< HEAD
             "baseline `{name}` already exists; use --replace to overwrite it, or choose another name"
+=======
+            "baseline {name} already exists; use --replace to overwrite it, or choose another name"
+>>>>>>> 2955927c68cfb4a3921f560714a32682c1d37f6e
         )));
     }
     let names = names_in(folder);

@@ -192,7 +192,7 @@ fn the_first_line_says_whether_anything_changed() {
     let [before, after] = [&before, &after].map(|runs| runs.each_ref().map(|run| &**run));
     let sides = [&before[..], &["--against"], &after[..]].concat();
     let better = screen(&sandbox, &[&sides[..], &["--html", "better.html"]].concat());
-    let said = "Better (4 vs 4 runs, p = 0.029, the minimum): decode median step";
+    let said = "Better (4 vs 4 runs, p = 0.029, the lowest possible): decode median step";
     assert!(
         better.contains(said) && better.contains(" -28.2 % [-28.2, -28.2] better\n"),
         "{better}"

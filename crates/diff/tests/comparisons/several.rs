@@ -135,10 +135,27 @@ fn launch_gaps_that_explain_more_than_each_cause_are_named() {
     let after = side([(6.0, 0.3, 2.0), (6.1, 0.3, 1.0), (6.2, 0.4, 0.2), (6.3, 0.4, 3.0)]);
     let found = diff(&before.each_ref(), &after.each_ref(), &[], false);
     let said = found.stages[0].parts().gaps_text();
-    assert_eq!(said.as_deref(), Some("launch gaps 9.550 → 0.350 ms (-9.20 ms, better)"));
+    assert_eq!(
+        said.as_deref(),
+        Some("launch gaps (9.550 → 0.350 ms, better) are another breakdown of the same idle time")
+    );
     let same = side([(6.0, 9.5, 2.0), (6.1, 9.5, 1.0), (6.2, 9.6, 0.2), (6.3, 9.6, 3.0)]);
     let found = diff(&before.each_ref(), &same.each_ref(), &[], false);
     assert_eq!(found.stages[0].parts().gaps, None);
+    // A host that was ahead in one run of four leaves the causes as they are; in two, they are no parts.
+    let ahead = |runs: usize| {
+        let mut before = before.clone();
+        for run in &mut before[..runs] {
+            let stage = Some("decode".to_owned());
+            let said = Takeaway { rule: Rule::HostAhead, stage, ..Takeaway::default() };
+            run.insight.takeaways.push(said);
+        }
+        let found = diff(&before.each_ref(), &after.each_ref(), &[], false);
+        let parts = found.stages[0].parts();
+        let has_gaps = parts.rows.iter().any(|part| part.cause == Some("launch gaps"));
+        (has_gaps, parts.has_other_causes)
+    };
+    assert_eq!([0, 1, 2].map(ahead), [(false, false), (false, false), (true, true)]);
 }
 
 #[test]
@@ -159,14 +176,140 @@ fn a_change_that_only_the_machine_explains_drops_no_change() {
     assert_eq!(apart.outlook(), Outlook::Worse, "{}", apart.verdict);
     for of in [&in_turn, &apart] {
         let next = line(of, "next");
-        let start = "no difference in the program, libraries or GPU work is known, but the idle time changed, most of \
-                     all `Scheduler.schedule (vllm/v1/core/scheduler.py)` (+10.15 ms per call): ";
+        let start = "no known difference in the program, libraries or GPU work, but idle time changed, mainly \
+                     `Scheduler.schedule (vllm/v1/core/scheduler.py)` (+10.15 ms per call): ";
         assert!(next.starts_with(start) && next.ends_with("with the sides in turn"), "{next}");
     }
     assert!(line(&apart, "comparable").contains("not recorded in turn"), "{:?}", apart.lines);
     assert!(!line(&in_turn, "comparable").contains("in turn"), "{:?}", in_turn.lines);
+    let in_turn = found([10, 11], "serve --slow");
+    assert_eq!(line(&in_turn, "next"), "the change makes it slower: revise or drop it");
+    assert!(in_turn.verdict.starts_with("Worse (4 vs 4") && !in_turn.is_doubted(), "{in_turn:?}");
+    // With several runs per side, the order alone may be the reason.
     let other = found([10, 30], "serve --slow");
-    assert_eq!(line(&other, "next"), "the change makes it slower: revise or drop it");
+    assert_eq!(line(&other, "comparable"), "with care: not recorded in turn; other command");
+    assert!(other.verdict.starts_with("Worse, with care (4 vs 4"), "{}", other.verdict);
+    let next = "the order of the runs (not in turn) may be the reason: record both sides again, in turn, before you drop the change";
+    assert_eq!((line(&other, "next"), other.is_doubted()), (next.to_owned(), true));
+}
+
+/// 4 vs 4 runs of `decode` with so many calls at once: how long they take, and what they deliver.
+fn concurrent(calls: [f64; 2], ms: [[f64; 4]; 2], rates: [[f64; 4]; 2]) -> Comparison {
+    let of = |side: usize, at: usize| {
+        let ns = (ms[side][at] * 1e6) as u64;
+        let mut report = report(&[("decode", 9, ns, vec![("k".into(), 9, 900)])]);
+        let tokens_per_s = Figure::Known(rates[side][at]);
+        let step = StepTimes {
+            path: Some("decode".into()),
+            steps: 9,
+            p50_ns: ns,
+            mean_ns: ns,
+            ..StepTimes::default()
+        };
+        let bottleneck = Bottleneck {
+            of: step.shown_unit().into(),
+            at_a_time: Some(calls[side]),
+            ..Bottleneck::default()
+        };
+        let (step, bottleneck) = (Some(step), Some(bottleneck));
+        let stage = StageAnswer { step, bottleneck, tokens_per_s, ..answer("decode") };
+        report.answer.stages.push(stage);
+        report
+    };
+    let [a, b] = [0, 1].map(|side| [0, 1, 2, 3].map(|at| of(side, at)));
+    diff(&a.each_ref(), &b.each_ref(), &[], false)
+}
+
+#[test]
+fn of_other_concurrency_the_tokens_per_second_lead_and_nothing_is_to_be_kept() {
+    let calm = [[10.0, 10.5, 11.0, 11.5], [10.2, 11.9, 9.8, 12.4]];
+    let rates = [[80.0, 81.0, 82.0, 83.0], [150.0, 151.0, 152.0, 153.0]];
+    let found = concurrent([1.0, 2.0], calm, rates);
+    let head = "Better, with care (4 vs 4 runs, p = 0.029, the lowest possible): decode tokens/s +85.9 % [";
+    assert!(found.verdict.starts_with(head), "{}", found.verdict);
+    assert!(found.verdict.ends_with("], within noise"), "the time has its word: {}", found.verdict);
+    let next = line(&found, "next");
+    let start = "concurrent calls (1 → decode 2) may be the reason: record both sides again, alike and in turn, ";
+    assert_eq!(next, format!("{start}before you keep the change"));
+    // A time that changed as well comes behind the rate, and against it.
+    let slow = [calm[0], [15.0, 15.5, 16.0, 16.5]];
+    let found = concurrent([1.0, 2.0], slow, rates);
+    assert_eq!(found.outlook(), Outlook::Mixed, "{}", found.verdict);
+    let at = |text: &str| found.verdict.find(text).expect("a number");
+    assert!(
+        at("decode tokens/s +85.9 %") < at("; decode median call time +46.5 %"),
+        "{}",
+        found.verdict
+    );
+    // As many calls on both sides: the time leads.
+    let found = concurrent([1.0, 1.0], slow, rates);
+    let at = |text: &str| found.verdict.find(text).expect("a number");
+    assert!(at("median call time") < at("tokens/s") && !found.is_doubted(), "{}", found.verdict);
+}
+
+#[test]
+fn runs_that_mix_commands_are_warned_of_and_runs_that_only_differ_in_a_path_are_not() {
+    let found = |commands: [&str; 4]| {
+        let runs = commands.map(|command| {
+            let mut run = idling(10.0, 1.0, 2.0);
+            run.run.command = Some(command.split(' ').map(str::to_owned).collect());
+            run
+        });
+        let [a, b] = [&runs[..2], &runs[2..]].map(|side| side.iter().collect::<Vec<_>>());
+        diff(&a, &b, &[], false)
+    };
+    let mixed = found(["serve m --tp 2", "serve m", "serve m", "serve m --tp 2"]);
+    assert_eq!(line(&mixed, "comparable"), "with care: both sides mix commands");
+    let row = &mixed.differences[0];
+    assert_eq!((&*row.before, row.severity), ("no other words | … --tp 2", Severity::Warning));
+    let one = found(["serve m --tp 2", "serve m", "serve m", "serve m"]);
+    assert!(line(&one, "comparable").starts_with("with care: one side mixes commands"), "{one:?}");
+    let paths = found(["serve -o 1", "serve -o 2", "serve -o 3", "serve -o 4"]);
+    assert_eq!(line(&paths, "comparable"), "yes (other command)");
+}
+
+#[test]
+fn no_difference_needs_a_judgement_of_every_main_number() {
+    let side = |decode: [u64; 4], encode: [u64; 4], prefill: [u64; 4]| {
+        let stage = |name, ms: u64| (name, 4, ms * 100_000, Vec::new());
+        [0, 1, 2, 3].map(|at| {
+            report(&[
+                stage("decode", decode[at]),
+                stage("encode", encode[at]),
+                stage("prefill", prefill[at]),
+            ])
+        })
+    };
+    let found = |a: &[Report; 4], b: &[Report; 4]| diff(&a.each_ref(), &b.each_ref(), &[], false);
+    let (calm, stirred) = ([100, 101, 102, 103], [101, 100, 103, 102]);
+    let (wild, wilder) = ([100, 101, 310, 102], [150, 99, 320, 180]);
+    let (before, after) = (side(calm, calm, wild), side(stirred, stirred, wilder));
+    let one = found(&before, &after);
+    assert_eq!(one.outlook(), Outlook::Undecided, "{}", one.verdict);
+    let start = "Undecided (4 vs 4 runs): prefill median call time +62.6 % [";
+    assert!(one.verdict.starts_with(start), "{}", one.verdict);
+    assert!(one.verdict.ends_with("], not judged"), "named once: {}", one.verdict);
+    assert_eq!(line(&one, "next"), "record more runs, in turn, to judge prefill +62.6 %");
+    let two = found(&side(calm, wild, wild), &side(stirred, wilder, wilder));
+    assert!(two.verdict.ends_with("; prefill +62.6 % is not judged"), "{}", two.verdict);
+    let none = found(&side(calm, calm, calm), &side(stirred, stirred, stirred));
+    assert!(none.verdict.starts_with("No difference beyond noise (4 vs 4"), "{}", none.verdict);
+}
+
+#[test]
+fn the_line_noise_has_the_true_level_of_the_interval_and_how_often_the_test_errs() {
+    let said = |a: usize, b: usize| {
+        let run = idling(10.0, 1.0, 2.0);
+        line(&diff(&vec![&run; a], &vec![&run; b], &[], false), "noise")
+    };
+    for (a, b, level, errs) in [(4, 4, 97, 35), (5, 5, 96, 31), (3, 5, 96, 28), (20, 20, 95, 20)] {
+        let said = said(a, b);
+        assert!(
+            said.starts_with(&format!("[ ] is the {level} % confidence interval")),
+            "{a} {b}: {said}"
+        );
+        assert!(said.contains(&format!("up to 1 in {errs} unchanged numbers")), "{a} {b}: {said}");
+    }
 }
 
 #[test]

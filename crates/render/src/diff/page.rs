@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use stage2_diff::{
-    ComparedRun, Comparison, ConditionResult, Diff, MetricUnit, Outcome, Outlook, PartChange,
-    Parts, Presence, StageChange, WorkChange, rounded_difference, signed,
+    ComparedRun, Comparison, ConditionResult, Diff, Difference, MetricUnit, Outcome, Outlook,
+    PartChange, Parts, Presence, StageChange, WorkChange, rounded_difference, signed,
 };
 use stage2_model::{AnswerLine, Severity};
 
@@ -43,7 +43,7 @@ pub fn html(diff: &Diff, links: &BTreeMap<String, String>) -> String {
     let parts = diff.comparisons.iter().enumerate();
     let parts: String = parts.map(|(at, of)| comparison(of, at, links)).collect();
     let entry = |(at, (of, title)): (usize, (&Comparison, &String))| {
-        let (title, verdict) = (breakable(title), with_code(&of.verdict));
+        let (title, verdict) = (breakable(title), with_code(&of.verdict, escaped));
         format!("<li><a href=\"#comparison-{at}\">{title}</a>: {verdict}</li>\n")
     };
     let contents: String = match diff.comparisons.len() {
@@ -84,9 +84,10 @@ fn comparison(of: &Comparison, at: usize, links: &BTreeMap<String, String>) -> S
                 Some((what, words)) if line.label == "next" => {
                     format!("{}<code>{COMMAND}{}</code>", breakable(what), breakable(words))
                 }
-                _ => breakable(&line.text),
+                _ => with_code(&line.text, breakable),
             };
             let is_warning = is_weighty && line.label == "comparable";
+            let said = if is_warning { said + &why_care(of) } else { said };
             let kind = if is_warning { " class=\"fair\"" } else { "" };
             format!("<div{kind}><dt>{label}</dt><dd>{said}</dd></div>\n")
         };
@@ -119,7 +120,7 @@ fn comparison(of: &Comparison, at: usize, links: &BTreeMap<String, String>) -> S
         breakable(&page_title(of)),
         caution.unwrap_or_default(),
         kind(of),
-        with_code(&of.verdict),
+        with_code(&of.verdict, escaped),
         conditions_line(of) + &lines(&FIRST_LINES),
         both_sides(of, links),
         marked(&condition_table(of)),
@@ -130,6 +131,18 @@ fn comparison(of: &Comparison, at: usize, links: &BTreeMap<String, String>) -> S
         if numbers.is_empty() { numbers } else { format!("<h2>All numbers</h2>\n{numbers}") },
         format_args!("<div class=\"others\">\n{}{}</div>\n", marked(&others), marked(&note))
     )
+}
+
+/// Warnings whose meaning stands below the line `comparable`; the table has that of all.
+const WARNINGS: usize = 3;
+
+/// What the warnings mean for the numbers.
+fn why_care(of: &Comparison) -> String {
+    let warnings = of.differences.iter().filter(|d| d.severity >= Severity::Warning);
+    let why = |d: &Difference| {
+        format!("<br><small>{}: {}</small>", breakable(&d.what), breakable(&d.meaning))
+    };
+    warnings.take(WARNINGS).map(why).collect()
 }
 
 fn both_sides(of: &Comparison, links: &BTreeMap<String, String>) -> String {
@@ -194,15 +207,15 @@ fn breakable(text: &str) -> String {
 }
 
 /// A sentence with what it has between backticks as code.
-fn with_code(text: &str) -> String {
+fn with_code(text: &str, shown: fn(&str) -> String) -> String {
     let pieces: Vec<&str> = text.split('`').collect();
     // Those of a name are none of the sentence.
     if pieces.len().is_multiple_of(2) {
-        return escaped(text);
+        return shown(text);
     }
     let piece = |(at, piece): (usize, &&str)| match at % 2 {
-        0 => escaped(piece),
-        _ => format!("<code>{}</code>", escaped(piece)),
+        0 => shown(piece),
+        _ => format!("<code>{}</code>", shown(piece)),
     };
     pieces.iter().enumerate().map(piece).collect()
 }
@@ -302,6 +315,7 @@ fn kind(of: &Comparison) -> &'static str {
     match of.outlook() {
         _ if of.conditions.iter().any(|row| row.outcome.fails()) => "bad",
         _ if !of.unlike.is_empty() => "fair",
+        _ if of.is_doubted() => "fair",
         Outlook::Worse => "bad",
         _ if is_undecided => "fair",
         Outlook::Better => "good",
@@ -427,6 +441,10 @@ fn bars(stage: &StageChange, of: &Comparison) -> String {
         let name = breakable(&sum.name);
         let is_rest = sum.parts.is_empty();
         let name = match sum.is_mixed() {
+            // The label has to name all that it counts.
+            true if !sum.name.contains(": ") => {
+                format!("{} more <small>({})</small>", sum.parts.len(), escaped(&sum.words()))
+            }
             true => format!("{name} <small>({})</small>", escaped(&sum.words())),
             false if is_rest && sum.sides_ns.iter().any(|ns| *ns < 0.0) => {
                 format!("{name} <small>({COUNTED_TWICE})</small>")
@@ -476,7 +494,7 @@ const COUNTED_TWICE: &str = "negative: work at the same time counts in each of i
 
 /// Launch gaps next to the causes of the same idle time, where they say more.
 fn gaps(parts: &Parts<'_>) -> String {
-    let said = parts.gaps_text().map(|gaps| format!("{gaps} {}", screen::SAME_IDLE));
+    let said = screen::other_breakdown(parts, "the table of it is in All numbers");
     said.map_or_else(String::new, |said| format!("<br>{}\n", escaped(&capitalised(&said))))
 }
 

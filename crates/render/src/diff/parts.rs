@@ -3,7 +3,8 @@
 use stage2_contract::order::Order as _;
 use stage2_contract::text::{shorten, shorten_kernel, shorten_words};
 use stage2_diff::{
-    OTHER_IDLE, PartChange, Parts, StageChange, Verdict, WorkChange, signed, signed_time,
+    MetricChange, OTHER_IDLE, PartChange, Parts, StageChange, Verdict, WorkChange, signed,
+    signed_time,
 };
 
 /// That a part is not judged, and why.
@@ -29,6 +30,9 @@ const LEAST_PART: f64 = 0.01;
 /// Share of the largest change from which a sum of parts that are not judged, or noise, names the largest of them: it has
 /// a bar, also in a narrow terminal.
 const NAMED: f64 = 0.07;
+
+/// With so many bars or fewer, all parts without a bar of their own share one.
+const TIGHT: usize = 3;
 
 /// The parts that have bars, and what all others come to.
 pub(super) struct Shown<'p> {
@@ -87,16 +91,20 @@ pub(super) fn shown_parts<'p>(parts: &'p Parts<'p>, most: usize, chars: usize) -
     let all = parts.rows.len();
     // A single one takes no more room than that there is one.
     let told = if parts.told + 1 >= all { all } else { parts.told };
-    // The sum of noise has one.
+    // The sum of noise has one; where there is little room, all that has no bar of its own shares one.
+    let is_tight = most <= TIGHT;
     let most = most.saturating_sub(1);
     let changed = (told + parts.beyond).min(all);
     // So has that of the smaller changes, if there are any.
-    let others = usize::from(parts.rows.iter().any(PartChange::is_beyond_noise));
+    let has_changes = parts.rows.iter().any(PartChange::is_beyond_noise);
+    let others = usize::from(has_changes && !is_tight);
     let named = match (changed <= most, told <= most) {
         (true, _) => changed,
         (false, true) => told.max(most.saturating_sub(others)),
         (false, false) => most.saturating_sub(others),
     };
+    // A remainder of nothing that is named says nothing.
+    let named = named.max(1);
     // A sum that is not judged may be a change, unless it is less than a part that is noise, or all parts are.
     let is_above_sum = |part: &PartChange<'_>| part.change_ns.abs() > parts.change_ns.abs();
     let is_noise = parts.whole.is_some_and(|whole| {
@@ -118,8 +126,10 @@ pub(super) fn shown_parts<'p>(parts: &'p Parts<'p>, most: usize, chars: usize) -
     let (mut beyond, mut others): (Vec<_>, Vec<_>) =
         smaller.into_iter().partition(|part| part.is_beyond_noise());
     let is_little = !others.is_empty() && beyond.iter().all(|part| is_small(part));
-    let has_small = is_little && !beyond.is_empty();
-    if is_little {
+    let has_small =
+        is_little && !beyond.is_empty() || others.iter().any(|part| part.word() == "too small");
+    let is_shared = is_tight && !others.is_empty() && !beyond.is_empty();
+    if is_little || is_shared {
         others.append(&mut beyond);
         others.order_by(|a, b| b.change_ns.abs().total_cmp(&a.change_ns.abs()));
     }
@@ -133,7 +143,7 @@ pub(super) fn shown_parts<'p>(parts: &'p Parts<'p>, most: usize, chars: usize) -
         sums.push(Sum { name, ns, sides_ns, parts: beyond, is_change: true, is_judged: true });
     }
     if !others.is_empty() {
-        let is_judged = |part: &&PartChange<'_>| part.is_judged();
+        let is_judged = |part: &&PartChange<'_>| part.is_judged() || part.is_beyond_noise();
         let [all, any] = [others.iter().all(is_judged), others.iter().any(is_judged)];
         let what = match (all, any, has_small) {
             (true, _, false) => "more within noise",
@@ -146,13 +156,19 @@ pub(super) fn shown_parts<'p>(parts: &'p Parts<'p>, most: usize, chars: usize) -
         let largest = rows.iter().map(|part| part.change_ns.abs());
         let is_large = ns.abs() >= NAMED * largest.fold(parts.change_ns.abs(), f64::max);
         let is_named = !is_noise && is_large && others.iter().any(|part| !is_small(part));
+        let is_named = is_named || is_shared && !is_little;
+        let of = |is: bool| {
+            let parts = others.iter().filter(|part| part.is_beyond_noise() == is);
+            parts.map(|part| part.change_ns.abs()).sum::<f64>()
+        };
+        let is_change = is_shared && of(true) > of(false);
         let name = match is_named {
             // The bar says what they are.
             true => names_of(&others, chars),
             false => format!("{} {what}", others.len()),
         };
         let sides_ns = sides(&others);
-        sums.push(Sum { name, ns, sides_ns, parts: others, is_change: false, is_judged: all });
+        sums.push(Sum { name, ns, sides_ns, parts: others, is_change, is_judged: all });
     }
     let longest = rows.iter().map(|part| part.change_ns.abs());
     let longest = longest.chain(sums.iter().map(|sum| sum.ns.abs())).fold(0.0, f64::max);
@@ -243,12 +259,22 @@ pub(super) fn whole(stage: &StageChange, parts: &Parts<'_>) -> String {
     let mean = (parts.sides_ns[0] > 0.0).then(|| parts.change_ns * 100.0 / parts.sides_ns[0]);
     let median = time.and_then(|time| Some((time, time.relative_percent()?))).zip(mean);
     let median = median.filter(|((_, median), mean)| (median - mean).abs() >= APART_PERCENT);
-    let median = match median {
-        Some(((time, percent), _)) => {
+    // A median that went the other way within noise did not go there.
+    let is_told = |((time, median), mean): &((&MetricChange, f64), f64)| {
+        median * mean >= 0.0 || time.verdict.is_change()
+    };
+    let median = match median.filter(is_told) {
+        Some(((time, percent), mean)) => {
             let unit = stage.per_of(&time.metric);
+            let opposed = match (percent * mean < 0.0, mean > 0.0) {
+                (false, _) => "",
+                (true, true) => ": some slow steps",
+                (true, false) => ": fewer slow steps",
+            };
+            let but = if opposed.is_empty() { "" } else { "but " };
             match time.change.filter(|_| unit == format!(" per {per}")) {
-                Some(ms) => format!("; median {}", signed_time(ms * 1e6)),
-                None => format!("; median{unit} {} %", signed(percent, 1)),
+                Some(ms) => format!("; {but}median {}{opposed}", signed_time(ms * 1e6)),
+                None => format!("; {but}median{unit} {} %{opposed}", signed(percent, 1)),
             }
         }
         None => String::new(),
@@ -381,7 +407,7 @@ mod tests {
         };
         let change = |us| part(us, Verdict::Increased, NoiseMethod::Instances);
         let open = |us| part(us, Verdict::None, NoiseMethod::OneRunEach);
-        let shown = |rows: Vec<PartChange<'static>>| {
+        let shown_in = |rows: Vec<PartChange<'static>>, most: usize| {
             let change_ns = rows.iter().map(|part| part.change_ns).sum();
             let told = rows.iter().filter(|part| part.is_beyond_noise()).count();
             let sides_ns = [0.0, change_ns];
@@ -395,11 +421,13 @@ mod tests {
                 rest: "",
                 rest_ns: [0.0; 2],
                 gaps: None,
+                has_other_causes: false,
             };
-            let shown = shown_parts(&parts, 12, 70);
+            let shown = shown_parts(&parts, most, 70);
             let sums: Vec<String> = shown.sums.into_iter().map(|sum| sum.name).collect();
             (shown.rows.len(), sums)
         };
+        let shown = |rows| shown_in(rows, 12);
         let little = shown(vec![change(900.0), change(11.0), change(2.0), open(20.0), open(3.0)]);
         assert_eq!(little, (2, vec!["3 more small, within noise, or not judged".to_owned()]));
         let named = shown(vec![change(800.0), change(2.0), open(200.0), open(80.0)]);
@@ -407,6 +435,12 @@ mod tests {
         assert_eq!(named, (1, vec![said.to_owned()]));
         let single = shown(vec![change(900.0), change(30.0), change(20.0), open(30.0)]);
         assert_eq!(single, (4, vec![]), "a single part has its name");
+        // In little room, the largest have bars before a remainder.
+        let many = || vec![change(900.0), change(500.0), change(300.0), open(200.0), open(80.0)];
+        let (two, one) = (shown_in(many(), 3), shown_in(many(), 2));
+        assert_eq!((two.0, one.0), (2, 1));
+        let said = "3 more: idle: copy (a.py) +0.30 ms, idle: copy (a.py) +0.20 ms, …";
+        assert_eq!((two.1, one.1.len()), (vec![said.to_owned()], 1));
         let parts = [open(1.0), change(1.0), open(2.0)];
         let mixed = Sum {
             name: String::new(),

@@ -3,8 +3,8 @@
 use stage2_contract::text::numbers::counted;
 use stage2_contract::text::{shorten, wrapped_at_most};
 use stage2_diff::{
-    Comparison, Difference, GONE, IN_TURN, LAUNCH_GAPS, MetricChange, MetricUnit, NoiseMethod,
-    OTHER_IDLE, PartChange, Per, Presence, StageChange, signed, signed_time,
+    Comparison, Diff, Difference, GONE, LAUNCH_GAPS, MetricChange, MetricUnit, NoiseMethod,
+    OTHER_IDLE, PartChange, Parts, Per, Presence, StageChange, signed, signed_time,
 };
 
 use stage2_model::Severity;
@@ -36,36 +36,57 @@ const NARROW: usize = 72;
 /// Lines of the comparison below the bars.
 const BELOW: [&str; 5] = ["next", "comparable", "noise", "kernels", "libraries"];
 
-/// Bars at most, and lines of the screen that each of [`BELOW`] may take. What to do next is a command to copy: it is
-/// never cut.
-type Layout = (usize, [usize; BELOW.len()]);
+/// Bars at most, and lines of the screen that each of [`BELOW`] may take. A command to copy is never cut: it is there, or
+/// it is not.
+type Layout = (usize, [usize; BELOW.len()], Spared);
+
+/// What gives way to the bars: each one, and all before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Spared {
+    Nothing,
+    /// What else divides the idle time.
+    Gaps,
+    Legend,
+    /// The command of what to do next.
+    Command,
+}
+use Spared::{Command, Gaps, Legend, Nothing};
 
 const ALL: usize = usize::MAX;
 /// The first that fits is taken.
 const LAYOUTS: [Layout; 9] = [
-    (12, [ALL; 5]),
-    (BARS, [ALL; 5]),
-    (8, [ALL, 2, 2, 2, 2]),
-    (7, [ALL, 2, 2, 2, 2]),
-    (6, [ALL, 2, 2, 2, 2]),
-    (5, [ALL, 2, 2, 2, 2]),
-    (5, [ALL, 2, 2, 2, 0]),
-    (5, [ALL, 2, 2, 1, 0]),
-    (5, [ALL, 2, 2, 0, 0]),
+    (12, [ALL; 5], Nothing),
+    (BARS, [ALL; 5], Nothing),
+    (8, [ALL, 2, 2, 2, 2], Nothing),
+    (7, [ALL, 2, 2, 2, 2], Nothing),
+    (6, [ALL, 2, 2, 2, 2], Nothing),
+    (5, [ALL, 2, 2, 2, 2], Nothing),
+    (5, [ALL, 2, 2, 2, 0], Nothing),
+    (5, [ALL, 2, 2, 1, 0], Nothing),
+    (5, [ALL, 2, 2, 0, 0], Nothing),
 ];
-/// Further ones where there is a warning in the line `comparable`: it is worth more than a bar.
+/// Further ones where there is a warning in the line `comparable`: it takes precedence over a bar.
 const WARNED: [Layout; 5] = [
-    (4, [ALL, 2, 2, 0, 0]),
-    (3, [ALL, 2, 2, 0, 0]),
-    (3, [ALL, 2, 1, 0, 0]),
-    (3, [ALL, 1, 1, 0, 0]),
-    (2, [ALL, 1, 1, 0, 0]),
+    (4, [ALL, 2, 2, 0, 0], Nothing),
+    (4, [ALL, 2, 1, 0, 0], Nothing),
+    (4, [ALL, 1, 1, 0, 0], Nothing),
+    (4, [ALL, 1, 1, 0, 0], Gaps),
+    (3, [ALL, 1, 1, 0, 0], Gaps),
 ];
-const NOT_WARNED: [Layout; 4] = [
-    (5, [ALL, 1, 1, 0, 0]),
-    (5, [ALL, 0, 1, 0, 0]),
-    (3, [ALL, 0, 1, 0, 0]),
-    (2, [ALL, 0, 1, 0, 0]),
+const NOT_WARNED: [Layout; 5] = [
+    (5, [ALL, 1, 1, 0, 0], Nothing),
+    (5, [ALL, 0, 1, 0, 0], Nothing),
+    (4, [ALL, 0, 1, 0, 0], Nothing),
+    (4, [ALL, 0, 1, 0, 0], Gaps),
+    (3, [ALL, 0, 1, 0, 0], Gaps),
+];
+/// The last ones: the two largest parts have bars, and if nothing else helps, the largest.
+const TIGHT: [Layout; 5] = [
+    (3, [ALL, 1, 1, 0, 0], Legend),
+    (3, [ALL, 1, 0, 0, 0], Legend),
+    (3, [ALL, 1, 1, 0, 0], Command),
+    (3, [ALL, 1, 0, 0, 0], Command),
+    (2, [ALL, 1, 0, 0, 0], Command),
 ];
 
 const LABEL_CHARS: usize = 12;
@@ -73,6 +94,8 @@ const LABEL_CHARS: usize = 12;
 const TIED: char = '\u{1}';
 /// Marks what has no room.
 const MORE_IN_FULL: &str = "more: --full";
+/// Ends a line whose last clauses are left out.
+const CUT: &str = "; more: --full";
 /// Lines of the verdict, and of the caution before it.
 const VERDICT: usize = 4;
 const CAUTION: usize = 2;
@@ -84,25 +107,36 @@ pub(super) fn screen(of: &Comparison, width: usize, height: usize) -> Vec<String
     let width = width.clamp(WIDTHS.0, WIDTHS.1);
     // Each condition has a sentence below the screen.
     let room = height.max(HEIGHT).saturating_sub(PROMPTS + CONDITION * of.conditions.len());
-    let is_weighty = |d: &Difference| d.severity >= Severity::Warning || d.what == IN_TURN;
+    let is_weighty = |d: &Difference| d.severity >= Severity::Warning;
     let is_warned = of.differences.iter().any(is_weighty);
     let others = if is_warned { &WARNED[..] } else { &NOT_WARNED[..] };
     let mut lines = vec![short_title(of, width - 1)];
     lines.extend(top(of, width, (CAUTION, VERDICT)));
-    let with = |(most, limits): &Layout, is_close: bool| {
+    let with = |(most, limits, spared): &Layout, is_close: bool| {
         let mut all = lines.clone();
-        all.extend(bars(of, width, *most));
+        all.extend(bars(of, width, *most, *spared));
         all.push(String::new());
-        for (label, most) in BELOW.iter().zip(limits).filter(|(_, most)| **most > 0) {
-            let is_news = *label != "libraries" || !of.libraries.is_empty();
-            all.extend(labelled(of, label, width, *most).into_iter().filter(|_| is_news));
-        }
-        let is_left_out = |(label, most): &(&&str, &usize)| match **most {
-            0 => **label != "libraries" || !of.libraries.is_empty(),
-            _ => labelled(of, label, width, **most).last().is_some_and(|line| line.ends_with('…')),
+        let is_news = |label: &str| label != "libraries" || !of.libraries.is_empty();
+        let below = |(label, most): (&&'static str, &usize)| match (*label, *most) {
+            (label, 0) => (label, Vec::new()),
+            ("next", _) if *spared >= Command => ("next", without_command(of, width)),
+            (label, most) => (label, labelled(of, label, width, most)),
         };
-        let left_out = BELOW.iter().zip(limits).filter(is_left_out);
+        let below = BELOW.iter().zip(limits).map(below).filter(|(label, _)| is_news(label));
+        let mut below: Vec<(&str, Vec<String>)> = below.collect();
+        let is_missing = |lines: &[String]| lines.last().is_none_or(|last| last.ends_with('…'));
+        let is_cut = |lines: &[String]| lines.last().is_some_and(|last| last.ends_with(CUT));
+        let cut = below.iter().filter(|(_, lines)| is_cut(lines)).count();
+        // One mark for all of them.
+        if cut > 1 || cut == 1 && below.iter().any(|(_, lines)| is_missing(lines)) {
+            for (_, lines) in &mut below {
+                let last = lines.last_mut().filter(|last| last.ends_with(CUT));
+                last.into_iter().for_each(|last| *last = last.replace(CUT, "; …"));
+            }
+        }
+        let left_out = below.iter().filter(|(_, lines)| is_missing(lines));
         let left_out: Vec<&str> = left_out.map(|(label, _)| *label).collect();
+        all.extend(below.into_iter().flat_map(|(_, lines)| lines));
         // In the first line if there is no room for another one.
         let title_chars = all.first().map_or(0, |title| title.chars().count());
         let gap = (width - 1).saturating_sub(title_chars + MORE_IN_FULL.len());
@@ -116,12 +150,14 @@ pub(super) fn screen(of: &Comparison, width: usize, height: usize) -> Vec<String
         }
         all
     };
-    let all = || LAYOUTS.iter().chain(others);
-    let fitting = |is_close: bool| {
-        all().map(|layout| with(layout, is_close)).find(|screen| screen.len() <= room)
+    let fitting = |layouts: &[Layout], is_close: bool| {
+        let mut screens = layouts.iter().map(|layout| with(layout, is_close));
+        screens.find(|screen| screen.len() <= room)
     };
-    let fitting = fitting(false).or_else(|| fitting(true));
-    fitting.or_else(|| Some(with(all().last()?, true))).unwrap_or_default()
+    let all = [(&LAYOUTS[..], false), (others, false), (&LAYOUTS, true), (others, true)];
+    let all = all.into_iter().chain([(&TIGHT[..], false), (&TIGHT, true)]);
+    let fitting = all.into_iter().find_map(|(layouts, is_close)| fitting(layouts, is_close));
+    fitting.or_else(|| Some(with(TIGHT.last()?, true))).unwrap_or_default()
 }
 
 /// The title in so many characters: a long one has the folders of the runs without those above them.
@@ -135,7 +171,7 @@ fn short_title(of: &Comparison, limit: usize) -> String {
 pub(super) fn picture(of: &Comparison, width: usize) -> Vec<String> {
     let width = width.clamp(WIDTHS.0, WIDTHS.1);
     let mut lines = top(of, width, (usize::MAX, usize::MAX));
-    lines.extend(bars(of, width, BARS));
+    lines.extend(bars(of, width, BARS, Nothing));
     lines.push(String::new());
     // The rows of the stages have the times.
     let labels = of.lines.iter().map(|line| line.label.as_str()).filter(|label| *label != "time");
@@ -159,6 +195,8 @@ fn stages(of: &Comparison, width: usize) -> Vec<String> {
     let all = of.of_model();
     let (shown, others) = all.split_at(STAGES.min(all.len()));
     let mut rows: Vec<[String; 5]> = Vec::new();
+    // Those of tokens per second that say what the time does not.
+    let mut deciding: Vec<usize> = Vec::new();
     let is_shared = all.iter().any(|stage| stage.presence == Presence::Both);
     for stage in shown {
         let name = shorten(&stage.stage, STAGE_CHARS);
@@ -178,8 +216,12 @@ fn stages(of: &Comparison, width: usize) -> Vec<String> {
             (Presence::Both, Some((time, label))) => {
                 let unit = format!("ms{}", stage.per_of(&time.metric));
                 rows.push(row(name, &format!("{label} "), time, &unit, stage));
-                let rate = rate(stage).map(|rate| row(String::new(), "", rate, "tokens/s", stage));
-                rows.extend(rate);
+                if let Some(rate) = rate(stage) {
+                    if rate.verdict.is_change() && !time.verdict.is_change() {
+                        deciding.push(rows.len());
+                    }
+                    rows.push(row(String::new(), "", rate, "tokens/s", stage));
+                }
                 continue;
             }
         };
@@ -219,9 +261,11 @@ fn stages(of: &Comparison, width: usize) -> Vec<String> {
     };
     let mut lines: Vec<String> = match fits(&rows, gap) {
         true => rows.iter().map(|row| line(row, &[0, 1, 2, 3, 4])).collect(),
-        // Two lines for each stage; the verdict has the rate of the first.
+        // Two lines for each number; the verdict has the rate of the first.
         false => {
-            let times = rows.iter().filter(|row| !row[0].is_empty());
+            let is_kept =
+                |(at, row): &(usize, &[String; 5])| !row[0].is_empty() || deciding.contains(at);
+            let times = rows.iter().enumerate().filter(is_kept).map(|(_, row)| row);
             let below = |row: &[String; 5]| {
                 let indent = " ".repeat(columns[0] + gap.len());
                 format!("{indent}{}", line(row, &[2, 3, 4]))
@@ -271,7 +315,7 @@ pub(super) fn pictured(of: &Comparison) -> Option<&StageChange> {
 }
 
 /// The parts of a stage as bars of characters, and the rest: they add up to what the head says.
-fn bars(of: &Comparison, width: usize, most: usize) -> Vec<String> {
+fn bars(of: &Comparison, width: usize, most: usize, spared: Spared) -> Vec<String> {
     let Some(stage) = pictured(of) else {
         let why = match (alike(of).next(), of.stages.iter().any(is_shown)) {
             (Some(_), _) => "All GPU work and idle time is the same on both sides.",
@@ -351,7 +395,10 @@ fn bars(of: &Comparison, width: usize, most: usize) -> Vec<String> {
         (false, true) => legend.push(open),
         (false, false) => {}
     }
-    legend.extend(parts.gaps_text().map(|gaps| format!("{gaps} {SAME_IDLE}")));
+    if spared >= Legend {
+        legend.clear();
+    }
+    legend.extend(other_breakdown(&parts, "--full").filter(|_| spared < Gaps));
     let room = width - NUMBER_CHARS - 2;
     let mut line = String::new();
     for meaning in legend {
@@ -375,8 +422,11 @@ const CHANGE: &str = "█";
 const NOISE_BAR: &str = "░";
 const OPEN: &str = "□";
 
-/// Behind launch gaps next to the causes of idle time.
-pub(super) const SAME_IDLE: &str = "divide the same idle time";
+/// What else divides the idle time that the bars divide, and where that is.
+pub(super) fn other_breakdown(parts: &Parts<'_>, place: &str) -> Option<String> {
+    let causes = format!("what the host did is another breakdown of the same idle time: {place}");
+    parts.gaps_text().or(parts.has_other_causes.then_some(causes))
+}
 
 /// What a change exceeds. One run per side does not show how much runs differ.
 pub(super) fn beyond(of: &Comparison) -> &'static str {
@@ -435,6 +485,49 @@ fn fitted(text: &str, width: usize, most: usize) -> Vec<String> {
 /// Ends a line of a command that goes on in the next one.
 const GOES_ON: &str = " \\";
 
+/// What to do next, without the command that does it.
+fn without_command(of: &Comparison, width: usize) -> Vec<String> {
+    match next_of(of) {
+        Some((what, true)) => below_label("next", &format!("{what}{CUT}"), width),
+        _ => labelled(of, "next", width, ALL),
+    }
+}
+
+/// What to do next without its command, and whether it has one.
+fn next_of(of: &Comparison) -> Option<(&str, bool)> {
+    let line = of.lines.iter().find(|line| line.label == "next")?;
+    let what = line.text.split_once(COMMAND).map(|(what, _)| what.trim_end());
+    let what = what.map(|what| what.strip_suffix(", then:").unwrap_or(what));
+    Some((what.unwrap_or(&line.text), what.is_some()))
+}
+
+fn below_label(label: &str, text: &str, width: usize) -> Vec<String> {
+    let labels = std::iter::once(label).chain(std::iter::repeat(""));
+    let wrapped = wrapped_at_most(text, width - LABEL_CHARS - 1, ALL);
+    labels.zip(wrapped).map(|(label, text)| format!("{label:LABEL_CHARS$}{text}")).collect()
+}
+
+/// What to do next with several sides: mostly the same for all pairs.
+pub(super) fn next_of_all(diff: &Diff, width: usize) -> Vec<String> {
+    let width = width.clamp(WIDTHS.0, WIDTHS.1);
+    let of = |of: &Comparison| {
+        let (what, has_command) = next_of(of)?;
+        let then = if has_command { ", then compare two sides with --against" } else { "" };
+        Some((page_title(of), format!("{what}{then}")))
+    };
+    let all: Vec<(String, String)> = diff.comparisons.iter().filter_map(of).collect();
+    let is_one = all.iter().all(|(_, what)| Some(what) == all.first().map(|(_, what)| what));
+    let named = all.iter().map(|(pair, what)| format!("{pair}: {what}"));
+    let text = match (is_one, all.first()) {
+        (_, None) => String::new(),
+        (true, Some((_, what))) => what.clone(),
+        (false, _) => named.collect::<Vec<_>>().join("; "),
+    };
+    let mut lines = if text.is_empty() { Vec::new() } else { below_label("next", &text, width) };
+    lines.push(format!("{:LABEL_CHARS$}{MORE_IN_FULL} (the screen of each pair)", ""));
+    lines
+}
+
 /// A line of the comparison with its label before it.
 fn labelled(of: &Comparison, label: &str, width: usize, most: usize) -> Vec<String> {
     let Some(line) = of.lines.iter().find(|line| line.label == label) else { return Vec::new() };
@@ -462,7 +555,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_warning_is_worth_more_than_a_bar_and_a_high_terminal_shows_all() {
+    fn a_warning_takes_precedence_over_a_bar_and_a_high_terminal_shows_all() {
         let report = |name: &str| {
             let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/reports/");
             let bytes = std::fs::read(format!("{folder}{name}.json")).expect(name);
@@ -483,7 +576,7 @@ mod tests {
             for height in [0, 24, 30, 60] {
                 let lines = screen(&of, 80, height);
                 let has = |label: &str| lines.iter().any(|line| line.starts_with(label));
-                assert!(has("comparable  ") && has("noise  ") && has("next  "), "{lines:#?}");
+                assert!(has("comparable  ") && has("next  "), "{lines:#?}");
                 let is_missing = |label: &&&str| !has(label) && !of.libraries.is_empty();
                 let missing: Vec<&str> = BELOW.iter().filter(is_missing).copied().collect();
                 let marked = lines.iter().find(|line| line.trim().starts_with("more: --full ("));
@@ -492,7 +585,7 @@ mod tests {
                 let are_named = missing.iter().all(|label| marked.contains(label));
                 assert!(is_in_title || are_named, "{missing:?} {lines:#?}");
                 let bars = lines.iter().filter(|line| line.contains(OPEN)).count();
-                assert!(bars > if height == 60 { 8 } else { 2 }, "{bars} bars: {lines:#?}");
+                assert!(bars > if height == 60 { 8 } else { 1 }, "{bars} bars: {lines:#?}");
                 if conditions == 0 {
                     assert!(lines.len() + PROMPTS <= height.max(HEIGHT), "{lines:#?}");
                 }
@@ -525,6 +618,121 @@ mod tests {
         };
         let said = |order| screen(&of(order), 80, 24).join("\n").contains("not recorded in turn");
         assert_eq!([[0, 1, 2, 3], [2, 3, 0, 1], [0, 2, 1, 3]].map(said), [true, true, false]);
+    }
+
+    /// 4 vs 4 runs with tokens per second of each side, and with steps of so many times the time and its mean.
+    fn four_of_each(rates: [f64; 2], times: [f64; 2], is_in_turn: bool) -> Comparison {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/reports/");
+        let bytes = std::fs::read(format!("{folder}llama_1b.json")).expect("a report");
+        let report = stage2_diff::read_report(&bytes).expect("a report").report;
+        let side = |side: usize| -> Vec<stage2_model::Report> {
+            let run = |at: usize| {
+                let mut run = report.clone();
+                let stage = run.answer.stages.iter_mut().find(|stage| stage.stage == "decode");
+                let stage = stage.expect("decode");
+                let jitter = 1.0 + at as f64 / 100.0;
+                stage.tokens_per_s = stage2_model::Figure::Known(rates[side] * jitter);
+                let step = stage.step.as_mut().expect("steps");
+                step.p50_ns = (step.p50_ns as f64 * times[side] * jitter) as u64;
+                let (hour, minute) = if is_in_turn { (at, side) } else { (side, at) };
+                run.run.started = Some(format!("2026-11-01T0{hour}:0{minute}:00Z"));
+                run
+            };
+            (0..4).map(run).collect()
+        };
+        let (before, after) = (side(0), side(1));
+        fn runs(side: &[stage2_model::Report]) -> Vec<stage2_diff::Run<'_>> {
+            let run = |report| stage2_diff::Run { label: "run", report, left_out: &[] };
+            side.iter().map(run).collect()
+        }
+        stage2_diff::compare(&runs(&before), &runs(&after), &[], false).expect("a comparison")
+    }
+
+    #[test]
+    fn a_narrow_terminal_keeps_the_row_that_decides_the_verdict() {
+        let of = four_of_each([80.0, 150.0], [1.0, 1.0], true);
+        assert!(of.verdict.starts_with("Better (4 vs 4"), "{}", of.verdict);
+        let lines = screen(&of, 60, 24);
+        let at = lines.iter().position(|line| line.contains(" → 152.2 tokens/s"));
+        let row = at.and_then(|at| lines.get(at + 1)).unwrap_or_else(|| panic!("{lines:#?}"));
+        assert!(row.contains("+87.5 %") && row.ends_with("better"), "{lines:#?}");
+        // That of a stage whose time decides gives way.
+        let of = four_of_each([80.0, 150.0], [1.0, 0.5], true);
+        let lines = screen(&of, 60, 24);
+        assert!(!lines.iter().any(|line| line.contains(" → 152.2 tokens/s")), "{lines:#?}");
+    }
+
+    #[test]
+    fn a_verdict_that_may_have_other_reasons_is_not_green() {
+        let colour = |is_in_turn| {
+            let of = four_of_each([80.0, 150.0], [1.0, 0.5], is_in_turn);
+            let page = crate::diff::html(
+                &stage2_diff::Diff::of(vec![of], String::new()),
+                &Default::default(),
+            );
+            let (before, _) = page.split_once("<p class=\"verdict\">").expect("a verdict");
+            let class = before.rsplit_once("<div class=\"").expect("a box").1;
+            let why = "<small>order of the runs: what else changed in the meantime";
+            (class.trim_end().trim_end_matches("\">").to_owned(), page.contains(why))
+        };
+        assert_eq!(
+            [true, false].map(colour),
+            [("good".to_owned(), false), ("fair".to_owned(), true)]
+        );
+        let of = four_of_each([80.0, 150.0], [1.0, 0.5], false);
+        let said = crate::diff::verdicts(&stage2_diff::Diff::of(vec![of], String::new()));
+        assert!(
+            said.starts_with("Comparable with care: not recorded in turn. Better, with care ("),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn one_mark_names_all_that_is_cut_or_missing() {
+        let of = four_of_each([80.0, 150.0], [1.0, 0.5], true);
+        for (width, height) in [(60, 24), (80, 24), (80, 26), (100, 24)] {
+            let lines = screen(&of, width, height);
+            let marks = lines.iter().filter(|line| line.contains(MORE_IN_FULL)).count();
+            assert!(marks < 2, "{lines:#?}");
+            let is_cut = lines.iter().any(|line| line.ends_with('…') && !line.contains('█'));
+            assert!(!is_cut || marks == 1, "{lines:#?}");
+        }
+    }
+
+    #[test]
+    fn a_median_that_went_the_other_way_is_explained_or_left_out() {
+        let head = |of: &Comparison| {
+            let stage = of.stages.iter().find(|stage| stage.stage == "decode").expect("a stage");
+            whole(stage, &stage.parts())
+        };
+        let with = |mean: f64, median: [f64; 4]| {
+            let mut of = four_of_each([80.0, 80.0], [1.0, 1.0], true);
+            for stage in of.stages.iter_mut().filter(|stage| stage.stage == "decode") {
+                for metric in &mut stage.metrics {
+                    let scale = match metric.metric.as_str() {
+                        "window_ms" => [mean; 4],
+                        "step_ms" | "token_ms" => median,
+                        _ => continue,
+                    };
+                    let scaled = metric.before_runs.iter().zip(scale).map(|(ms, by)| ms * by);
+                    metric.after_runs = scaled.collect();
+                    metric.change_percent = Some((median[0] - 1.0) * 100.0);
+                    metric.change = metric.before.map(|ms| ms * (median[0] - 1.0));
+                    metric.verdict = match median[0] == median[3] {
+                        true => stage2_diff::Verdict::Increased,
+                        false => stage2_diff::Verdict::None,
+                    };
+                }
+            }
+            head(&of)
+        };
+        let noise = with(0.8, [1.2, 1.1, 0.9, 0.8]);
+        assert!(!noise.contains("median"), "{noise}");
+        let change = with(0.8, [1.2; 4]);
+        assert!(
+            change.contains("; but median ") && change.ends_with(": fewer slow steps)"),
+            "{change}"
+        );
     }
 
     #[test]

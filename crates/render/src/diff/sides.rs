@@ -162,12 +162,12 @@ mod tests {
         let compared =
             third.last().is_some_and(|of| of.contains(&format!("first side: {}", third[1])));
         assert!(compared || third[1] == first[1], "the same run: {table}");
-        let pages = [
-            markdown(&all),
-            screens(&all, 80, 24),
-            full_screen(&all, 100),
-            html(&all, &Default::default()),
-        ];
+        let screen = screens(&all, 80, 24);
+        let nexts = screen.lines().filter(|line| line.starts_with("next  ")).count();
+        assert_eq!((nexts, screen.contains("comparable  ")), (1, false), "{screen}");
+        assert!(screen.ends_with("more: --full (the screen of each pair)\n"), "{screen}");
+        let pages =
+            [markdown(&all), screen, full_screen(&all, 100), html(&all, &Default::default())];
         for page in pages {
             let page = page.replace("<wbr>", "");
             let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}: {page}"));
