@@ -97,11 +97,7 @@ fn save(
     let is_there = path.symlink_metadata().is_ok();
     if is_there && !replace {
         return Err(Failure::Usage(format!(
-<<<<<<< HEAD
             "baseline `{name}` already exists; use --replace to overwrite it, or choose another name"
-=======
-            "baseline {name} already exists; use --replace to overwrite it, or choose another name"
->>>>>>> 2955927c68cfb4a3921f560714a32682c1d37f6e
         )));
     }
     let names = names_in(folder);
