@@ -372,7 +372,7 @@ fn of_runs(of: &Comparison) -> Vec<OfRuns<'_>> {
 }
 
 /// What the numbers before and after are where a side has several runs.
-const MEDIANS: &str = "Before and after are medians over the runs of each side.";
+const MEDIANS: &str = "In tables, before and after are medians over the runs of each side. The bars and their parts are means, which add up.";
 
 /// The numbers of each run, which the medians of the other tables are of.
 fn run_table(of: &Comparison) -> String {

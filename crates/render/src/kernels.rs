@@ -102,7 +102,7 @@ fn of_step(report: &Report, losses: &[Loss<'_>]) -> String {
         true => {
             " `attains_%`: the share of the rate that the hardware allows at the kernel's operations per byte. \
              `lost_ms_per_step`: what it loses at the most, its time in a step x (100 % - attains_%); no call of a \
-             latency-bound kernel is taken to get shorter than the shortest kernel of the run."
+             latency-bound kernel is assumed to get shorter than the shortest kernel of the run."
         }
         false => "",
     };

@@ -45,7 +45,7 @@ pub(super) fn page(report: &Report, operators: &Operators, top: usize) -> Page {
     let gpu_total_ns = operators.coverage.map(|coverage| coverage.gpu_total_ns);
     let shown: Vec<&OperatorRow> = operators.rows.iter().take(top).collect();
     out.push_str(&paragraph(&format!(
-        "{} Only the warm totals leave out the first call of an operator in each range path and \
+        "{} Only the warm totals and means leave out the first call of an operator in each range path and \
          process, which loads modules and fills caches.",
         basis(operators)
     )));
@@ -55,7 +55,7 @@ pub(super) fn page(report: &Report, operators: &Operators, top: usize) -> Page {
         "`total_time_ms` is the host time from the call of an operator to its return, including the \
          operators that it calls: they are nested, so the column does not add up. `cuda_time_ms` is the sum \
          of the durations of the GPU work that was launched in that time, whenever it ran; overlapping work \
-         counts each time. `self` leaves out nested ranges. `gpu_time_%` is `cuda_time_ms` of all GPU work of the run.",
+         counts each time. `self` leaves out nested ranges. `gpu_time_%` is the share of `cuda_time_ms` in all GPU work of the run.",
     );
     if operators.rows.iter().any(|row| row.nested_calls > 0) {
         notes.push_str(
@@ -102,6 +102,7 @@ pub(super) fn table<'r>(
         .right("cuda_time_ms", |row| row.gpu_inclusive_ns.map(ms3))
         .right("calls", |row| row.calls.to_string())
         .right("mean_ms", |row| row.host_mean_ns.map(ms6))
+        .right("warm_mean_ms", |row| row.host_warm_mean_ns().map(ms6))
         .right("self_time_ms", |row| row.host_self_ns.map(ms3))
         .right("cuda_self_time_ms", |row| row.gpu_exclusive_ns.map(ms3))
         .right("gpu_time_%", |row| row.gpu_inclusive_ns.and_then(share))

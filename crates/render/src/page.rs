@@ -124,9 +124,14 @@ fn loses_most(report: &Report) -> Option<String> {
     })
 }
 
-/// ` (8.3 % of its roof)`, with the part of its time that this was measured for, unless it is nearly all.
+/// ` (55.0 % of its roof)`, or what bounds it where it cannot reach that; with the part of its time that this was measured for, unless it is nearly all.
 pub(super) fn of_its_roof(loss: &Loss<'_>) -> String {
     let Some(share) = loss.attainable else { return String::new() };
+    // What latency bounds keeps the time of the shortest kernel, and never reaches its roof.
+    let kept = loss.ns_per_step.zip(loss.ns_of_step).map(|(lost, ns)| 1.0 - lost / ns);
+    if kept.is_some_and(|kept| kept - share > 0.005) {
+        return " (bound by latency)".to_owned();
+    }
     let part = loss.measured_in_part();
     let part = part.map(|part| format!(", measured for {} % of its time", percent1(part * 100.0)));
     format!(" ({} % of its roof{})", percent1(share * 100.0), part.unwrap_or_default())

@@ -556,7 +556,7 @@ program is not installed. docs/agents.md shows how to register it in a client.";
 
 #[derive(Debug, Args)]
 pub(crate) struct SkillArgs {
-    /// Print SKILL.md (required: the command does nothing else)
+    /// Print SKILL.md, as the command does without this option
     #[arg(long)]
     pub(crate) print: bool,
 }

@@ -198,12 +198,12 @@ fn write(
     let mut summaries: Vec<PathBuf> = found.summaries.into_iter().collect();
     let temporary = tempfile::tempdir_in(out)
         .map_err(|error| unwritable(out, &files::without_its_name(error)))?;
-    for trace in &found.traces {
+    for (number, trace) in found.traces.iter().enumerate() {
         if summary_beside(trace).exists() {
             continue;
         }
         // Traces of several folders may have one name.
-        let folder = temporary.path().join(summaries.len().to_string());
+        let folder = temporary.path().join(number.to_string());
         fs::create_dir(&folder).map_err(|error| unwritable(&folder, &error))?;
         match summarise_trace(trace, Some(&folder), false) {
             Ok((path, _)) => summaries.push(path),

@@ -102,4 +102,11 @@ fn what_cannot_be_read_is_told() {
     fs::write(sandbox.path("job/other.s2s"), "no summary").expect("a file");
     let said = sandbox.launch_strictly(&["job", "job"]).assert().success();
     assert!(stdout(&said).contains("1 file could not be read"), "{}", stdout(&said));
+    // A trace of noise in front of whole ones costs itself only.
+    for (name, bytes) in [("a", &b"noise"[..]), ("b", &bytes), ("c", &bytes)] {
+        fs::create_dir_all(sandbox.path(&format!("three/{name}"))).expect("a folder");
+        fs::write(sandbox.path(&format!("three/{name}/{name}-1.s2t")), bytes).expect("a file");
+    }
+    let said = sandbox.launch_strictly(&["job", "three"]).assert().success();
+    assert!(stderr(&said).contains("a-1.s2t"), "{}", stderr(&said));
 }

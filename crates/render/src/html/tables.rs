@@ -238,7 +238,7 @@ pub(super) fn table(report: &Report, kernels: &Kernels<'_>, stages: &[&str]) -> 
             "<b>attains</b>: the share of the rate that the hardware allows at the kernel's operations per \
              byte, by ncu or by sampled counters; it leads to the roofline. <b>loses up to</b>: the part of its total time \
              that it would not need at that rate, so it can be compared across stages; the tooltip shows it per step, \
-             token or call. No call of a latency-bound kernel is taken to get shorter than the shortest kernel of the run. "
+             token or call. A latency-bound kernel can lose less than that, because no call is assumed to get shorter than the shortest kernel of the run. "
         }
         false => "",
     };

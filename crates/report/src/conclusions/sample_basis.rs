@@ -18,7 +18,7 @@ pub(crate) struct SampleBasis {
     pub(crate) basis: String,
 }
 
-/// Calls for each one that did not end from which on their mean is hardly shortened by it.
+/// So many calls for each one that did not end hardly have a shorter mean because of it.
 const FEWEST_PER_CUT: u64 = 10;
 
 /// The times that work can be set against.
