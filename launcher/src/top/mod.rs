@@ -146,8 +146,9 @@ fn run_screen(watched: &mut LiveSource, state: State, stop: &Stop) -> io::Result
             if stdin.revents().intersects(PollFlags::HUP | PollFlags::ERR) {
                 break;
             }
-            // One reading may hold several keys.
-            while !stdin.revents().is_empty() && poll(Duration::ZERO)? {
+            // One reading may hold several keys. A change of the size is taken at once: where a key comes with it, crossterm
+            // forgets that there is one.
+            while poll(Duration::ZERO)? {
                 let Event::Key(key) = read()? else { continue };
                 if is_control(key, 'z') {
                     ratatui::try_restore()?;
