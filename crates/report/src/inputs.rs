@@ -187,11 +187,14 @@ fn read(
     parse: impl Fn(&[u8]) -> anyhow::Result<Value>,
     findings: &mut Vec<Finding>,
 ) -> Value {
-    let read = files::read(&run_dir.join(name), LIMIT_BYTES).map_err(anyhow::Error::from);
+    let path = run_dir.join(name);
+    let read = files::read(&path, LIMIT_BYTES).map_err(anyhow::Error::from);
     read.and_then(|bytes| parse(&bytes)).unwrap_or_else(|problem| {
         // The defaults apply, which may not be what was asked for.
         let (severity, missing) = match name {
-            "config.yaml" => (Severity::Warning, "the report is written with the default settings"),
+            "config.yaml" if path.exists() => {
+                (Severity::Warning, "the report is written with the default settings")
+            }
             _ => (Severity::Note, "its contents are missing from the report"),
         };
         findings.push(Id::RunFileUnusable.about(name).graded(

@@ -447,7 +447,7 @@ mod tests {
         let of = |files: &[&str]| lost_traces(folder.path(), &record(files));
         assert_eq!(of(&["run.sqlite"]), None);
         let why = of(&["vm-1-p000001.s2t", "vm-2.s2t.gz"]).expect("gone");
-        assert!(why.contains("vm-1 and 1 more are gone"), "{why}");
+        assert!(why.contains("vm-1 and 1 more are missing"), "{why}");
         // A trace that has lost kernels is told, one that grew is not.
         let rows = |kernels| [ProcessRow { kernels, ..row("vm-2.s2t") }, row("vm-9.s2t")];
         let told = RunRecord { processes: rows(7).into(), ..RunRecord::default() };

@@ -30,7 +30,7 @@ fn without_a_target_the_only_live_run_is_meant() {
     let two = Runs::from([(here, vec![4, 5]), (Some(PathBuf::from("/no/such")), vec![7])]);
     let error = only_of(&two).unwrap_err().to_string();
     assert!(
-        error.starts_with("2 runs are live: process 7 (/no/such); processes 4, 5 ("),
+        error.starts_with("2 runs are live: process 7 (/no/such), processes 4, 5 ("),
         "{error}"
     );
     assert!(error.contains("name a TARGET"), "{error}");

@@ -283,7 +283,7 @@ fn of_several_hosts_those_that_answer_are_shown_and_the_others_named() {
         "nothing is listening there",
         "it does not answer in time",
         "it sends more than 16 MB",
-        "it reports version 999, and this program reads version 6",
+        "it reports version 999, and this program reads version 7",
         "it is damaged",
         "what it sends is not from `feed`",
     ];

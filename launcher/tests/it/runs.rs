@@ -1,7 +1,7 @@
 //! Workloads that run, end in every way, and leave a bundle.
 
 use crate::common::simulated::run_demo;
-use crate::common::{Sandbox, at_once, expect_parts, names_in, read, stderr, stdout};
+use crate::common::{Sandbox, at_once, expect_parts, lossy, names_in, read, stderr, stdout};
 use predicates::prelude::*;
 use predicates::str::{contains, starts_with};
 use serde_json::json;
@@ -130,7 +130,7 @@ fn what_cannot_be_run_gives_what_a_shell_gives_and_no_bundle() {
         let assert = sandbox.launch_with_tools(&["-q", "--", command]).assert().code(code);
         assert
             .stderr(contains(parts[0]).and(contains(parts[1])))
-            .stderr(predicate::function(|text: &str| text.lines().count() == 1));
+            .stderr(predicate::function(|text: &str| lossy(text.as_bytes()).lines().count() == 1));
         assert_eq!(bundles(), before, "{command}: no bundle, and `latest` stays");
         let given = ["--run-dir", "given", "--", command];
         sandbox.launch(&given).assert().code(code);

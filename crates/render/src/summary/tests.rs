@@ -322,7 +322,10 @@ fn a_recommendation_gains_what_the_answer_says() {
     assert!(page.contains(gain), "{page}");
     report.answer = Answer::default();
     let page = summary_md(&report, &shown());
-    assert!(page.contains("Gain: not known; it concerns 74.7 % of the time of all stages."), "{page}");
+    assert!(
+        page.contains("Gain: not known; it concerns 74.7 % of the time of all stages."),
+        "{page}"
+    );
     // What is saved at best is less than what is concerned.
     let saved = |at_best_percent, grows| {
         let mut report = report.clone();

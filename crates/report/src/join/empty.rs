@@ -408,6 +408,10 @@ fn without_guesses(mut reasons: Vec<EmptyReason>) -> Vec<EmptyReason> {
     if reasons.iter().any(|reason| !guess(reason.cause)) {
         reasons.retain(|reason| !guess(reason.cause));
     }
+    // Without a GPU, the collector has nothing to record.
+    if reasons.iter().any(|reason| reason.cause == EmptyCause::NoGpu) {
+        reasons.retain(|reason| reason.cause != EmptyCause::CuptiOff);
+    }
     let is_elsewhere = |cause| matches!(cause, EmptyCause::InnerRun | EmptyCause::StillRunning);
     if reasons.iter().any(|reason| is_elsewhere(reason.cause)) {
         // What is missing here says nothing of the machine, and a file that is open is being written.
