@@ -244,7 +244,7 @@ fn another_version(client: &mut TcpStream) -> std::io::Result<()> {
 fn too_many_ranks(client: &mut TcpStream) -> std::io::Result<()> {
     let ranks = vec!["{}"; 1_000_000].join(",");
     client.write_all(OK)?;
-    write!(client, "{{\"stage2_live\": 6, \"now_ns\": 5, \"look\": {{\"processes\": [{ranks}]}}}}")
+    write!(client, "{{\"stage2_live\": 7, \"now_ns\": 5, \"look\": {{\"processes\": [{ranks}]}}}}")
 }
 
 fn nonsense(client: &mut TcpStream) -> std::io::Result<()> {
