@@ -556,7 +556,7 @@ program is not installed. docs/agents.md shows how to register it in a client.";
 
 #[derive(Debug, Args)]
 pub(crate) struct SkillArgs {
-    /// Print SKILL.md, as the command does without this option
+    /// Print SKILL.md (the default)
     #[arg(long)]
     pub(crate) print: bool,
 }
