@@ -502,12 +502,12 @@ fn of_one_side(before: &[Run<'_>], after: &[Run<'_>]) -> Vec<Difference> {
 const MISSING_STAGES: &str = "stages that not every run of a side has";
 /// Begins what a difference is called of what a step is.
 const A_STEP: &str = "a step of ";
-/// Ends what a difference is called of sides whose runs have several commands.
+/// Ends the name of the difference between sides whose runs have several commands.
 const MIX_COMMANDS: &str = "commands";
 
-/// What a difference is called of sides of which one was recorded before the other began.
+/// Name of the difference between sides if all runs of one were recorded before those of the other.
 pub const IN_TURN: &str = "order of the runs";
-/// The same in a line.
+/// How the line `comparable` words [`IN_TURN`].
 pub(crate) const NOT_IN_TURN: &str = "not recorded in turn";
 
 /// Which side was recorded first, where several runs of each are known to lie apart in time.
@@ -547,7 +547,7 @@ const NOT_OF_TIMES: [&str; 8] = [
 ];
 
 impl Comparison {
-    /// What may have changed the times besides the change that the runs are compared for.
+    /// Differences, other than the change under test, that can affect times.
     pub(crate) fn doubts(&self) -> Vec<&Difference> {
         let is_of_times = |d: &&Difference| {
             let is_other = d.before != d.after || d.what.ends_with(MIX_COMMANDS);
