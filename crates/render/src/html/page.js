@@ -57,7 +57,8 @@
       }
     }
     let zoom = 1;
-    const said = make("output", { textContent: "Point at a bar or tap it. Ctrl+wheel or pinch zooms. After a click in the picture: + and - zoom, 0 shows all, n and p step through the bars." });
+    const help = "Point at a bar or tap it. Ctrl+wheel or pinch zooms. After a click in the picture: + and - zoom, 0 shows all, n and p step through the bars.";
+    const said = make("output", { textContent: box.closest(".rank + .rank") ? "" : help });
     const button = (label, text, act) => {
       const made = make("button", { type: "button", textContent: text });
       made.setAttribute("aria-label", label);
@@ -377,11 +378,13 @@
       button.setAttribute("aria-pressed", String(of === null));
       button.addEventListener("click", () => {
         for (const rank of ranks) rank.hidden = of !== null && rank !== of;
+        group.classList.toggle("both", of === null);
         for (const other of tools.children) other.setAttribute("aria-pressed", String(other === button));
       });
       tools.append(button);
     }
     group.prepend(tools);
+    group.classList.add("both");
   };
 
   const sortable = (table) => {

@@ -189,8 +189,9 @@ fn timeline(timeline: &StepTimeline, noun: &str, extent: Extent, id: &str) -> St
     let pieces = lanes.iter().map(|lane| lane.work.len() as u64).sum::<u64>();
     let waits = lanes.iter().flat_map(|lane| &lane.work).any(|work| work.waiting_ns > 0);
     let waits = if waits { " The waiting part of a collective is a separate bar." } else { "" };
+    let of_rank = timeline.rank.as_ref().map(|rank| format!(" of {}", rank.who)).unwrap_or_default();
     let description = format!(
-        "This is {} {}, {}: {}, {}, {}. The list below shows the names with their times.{waits}",
+        "This is {} {}{of_rank}, {}: {}, {}, {}. The list below shows the names with their times.{waits}",
         noun,
         timeline.step.number,
         length(timeline),
@@ -213,7 +214,7 @@ fn timeline(timeline: &StepTimeline, noun: &str, extent: Extent, id: &str) -> St
         part_drawn(timeline, ranges_drawn.saturating_add(pieces)),
         samples.map(|host| of_samples(host, noun)).unwrap_or_default(),
         legend(timeline),
-        listed.html(noun),
+        listed.html(&format!("{noun}{of_rank}")),
     )
 }
 
@@ -524,7 +525,7 @@ impl<'t> Listed<'t> {
         self.numbers.get(&(name, class)).copied()
     }
 
-    fn html(&self, noun: &str) -> String {
+    fn html(&self, step: &str) -> String {
         if self.entries.is_empty() {
             return String::new();
         }
@@ -546,11 +547,12 @@ impl<'t> Listed<'t> {
         let more = format!("<p class=\"note\">{left_out} with shorter times are left out.</p>\n");
         let more = if self.left_out > 0 { more } else { String::new() };
         format!(
-            "<details class=\"names\"><summary>GPU work of this {noun} by name</summary>\n\
+            "<details class=\"names\"><summary>GPU work of this {}, by name</summary>\n\
              <div class=\"table\"><table aria-label=\"{}\"><thead><tr><th>Name</th><th>Class</th>\
              <th class=\"n\">Calls</th><th class=\"n\">Total (us)</th><th class=\"n\">Longest (us)</th>\
              </tr></thead>\n<tbody>\n{}</tbody></table></div>\n{more}</details>\n",
-            attribute(&format!("GPU work of the {noun} by name")),
+            foreign(step),
+            attribute(&format!("GPU work of the {step}, by name")),
             self.entries.iter().map(row).collect::<String>(),
         )
     }
