@@ -47,38 +47,21 @@ pub(super) fn kernels_md(report: &Report, top: usize) -> String {
         .right("attains_%", |row| row.attainable.map(|share| percent1(share * 100.0)))
         .right("lost_ms_per_step", |row| row.ns_per_step.map(ms_of));
     out.extend(lost_by_kernels(report, &losses).map(|said| paragraph(&said)));
-    out.push_str(
-        "A row is a kernel in a stage: all its launches, warm calls only, where there are any. `share_%` is its part of the \
-         sum of the kernel durations of its stage.",
-    );
-    out.extend(with_cold_calls(report).map(|said| format!(" {}", plain(&said))));
-    out.push_str("\n\n");
-    if !shown.is_empty() {
-        out.push_str(&table.markdown());
-    }
+    out.push_str("A row is a kernel in a stage: all its launches, of warm calls only where there are any. ");
+    out.extend(with_cold_calls(report).map(|said| plain(&said) + " "));
     out.push_str(match report.source.as_str() {
         "nsys" => "Times are those of nsys.",
         "ncu" => "Times are those of ncu: of profiled launches, not undisturbed.",
-        _ => "Times are the collector's, undisturbed.",
+        _ => "The collector took the times, undisturbed by other tools.",
     });
-    out.push_str(match is_profiled {
-        true => {
-            " `bound` follows from ncu's counters of the longest launch configuration that has some; with \
-             (one launch) it holds for the profiled launch only, and with (sampled) it follows from counters that \
-             were sampled while the workload ran."
-        }
-        false => {
-            " What bounds a kernel is not known, because none of these kernels has enough counters, from ncu or \
-             sampled."
-        }
-    });
-    if rows.iter().any(|row| row.ns_of_step.is_some()) {
-        out.push_str(&of_step(report, rows));
-    }
     out.push_str(&notes(report));
+    out.push_str("\n\n");
+    out.push_str(&columns(report, rows, is_profiled));
+    if !shown.is_empty() {
+        out.push_str(&table.markdown());
+    }
     out.push_str(
-        " Names are demangled and shortened; `#1` and `#2` are different kernels with the same short name. \
-         kernels.csv contains full names, range paths, launch configurations, percentiles and cold calls.\n",
+        "kernels.csv contains full names, range paths, launch configurations, percentiles and cold calls.\n",
     );
     out
 }
@@ -95,18 +78,33 @@ fn by_stage(report: &Report, kernels: &mut [Kernel<'_>]) {
     kernels.order_by_key(|kernel| places.get(kernel.row.stage.as_str()).copied());
 }
 
-/// What the columns on a step are, and what all kernels of the first stage lose.
-fn of_step(report: &Report, losses: &[Loss<'_>]) -> String {
-    let unit = step_is(report, plain).map_or_else(String::new, |said| format!(" {said}"));
-    let attains = match losses.iter().any(|loss| loss.attainable.is_some()) {
+/// What the columns are whose names do not say it: a list in front of the table, which is long.
+fn columns(report: &Report, losses: &[Loss<'_>], is_profiled: bool) -> String {
+    const NAME: &str = "- `kernel_name`: demangled and shortened; `#1` and `#2` are different kernels with the same short \
+         name.\n";
+    const SHARE: &str = "- `share_%`: its part of the sum of the kernel durations of its stage.\n";
+    let bound = match is_profiled {
         true => {
-            " `attains_%`: the share of the rate that the hardware allows at the kernel's operations per byte. \
-             `lost_ms_per_step`: what it loses at the most, its time in a step x (100 % - attains_%); no call of a \
-             latency-bound kernel is assumed to get shorter than the shortest kernel of the run."
+            "- `bound`: from ncu's counters of the longest launch configuration that has some. (one launch): it holds \
+             for the profiled launch only. (sampled): from counters that were sampled while the workload ran.\n"
         }
-        false => "",
+        false => {
+            "- `bound`: not known, because none of these kernels has enough counters, from ncu or sampled.\n"
+        }
     };
-    format!(" `ms_per_step`: its time in a step (per-GPU average).{unit}{attains}")
+    let mut out = [NAME, SHARE, bound].concat();
+    if losses.iter().any(|loss| loss.ns_of_step.is_some()) {
+        let unit = step_is(report, plain).map_or_else(String::new, |said| format!(" {said}"));
+        out.push_str(&format!("- `ms_per_step`: its time in a step (per-GPU average).{unit}\n"));
+    }
+    if losses.iter().any(|loss| loss.attainable.is_some()) {
+        out.push_str(
+            "- `attains_%`: the share of the rate that the hardware allows at the kernel's operations per byte.\n\
+             - `lost_ms_per_step`: the most that it loses, its time in a step x (100 % - attains_%). A latency-bound kernel \
+             loses less: each of its calls keeps at least the time of the run's shortest kernel.\n",
+        );
+    }
+    out + "\n"
 }
 
 /// How the cells of a table name the GPUs.

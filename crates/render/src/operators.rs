@@ -13,6 +13,16 @@ const STAGE_ROWS: usize = 10;
 /// Stages that are listed.
 const STAGES: usize = 12;
 
+/// What the columns are, in front of the table, which is long.
+const COLUMNS: &str = "\
+- `total_time_ms`: the host time from the call of an operator to its return. It includes the operators that it calls: they \
+are nested, so the column does not add up.
+- `cuda_time_ms`: the sum of the durations of the GPU work that was launched in that time, whenever it ran. Overlapping \
+work counts each time.
+- `self_time_ms`, `cuda_self_time_ms`: the same without the operators that it calls.
+- `gpu_time_%`: the share of `cuda_time_ms` in all GPU work of the run.
+";
+
 /// `operators.md`, with at most `top` rows.
 pub fn operators_md(report: &Report, operators: &Operators, top: usize) -> String {
     page(report, operators, top).markdown()
@@ -49,30 +59,21 @@ pub(super) fn page(report: &Report, operators: &Operators, top: usize) -> Page {
          process, which loads modules and fills caches.",
         basis(operators)
     )));
-    out.push_str(&table(top, &shown, gpu_total_ns).markdown());
-    let mut notes: String = in_part::operators(report).iter().map(|note| paragraph(note)).collect();
-    notes.push_str(
-        "`total_time_ms` is the host time from the call of an operator to its return, including the \
-         operators that it calls: they are nested, so the column does not add up. `cuda_time_ms` is the sum \
-         of the durations of the GPU work that was launched in that time, whenever it ran; overlapping work \
-         counts each time. `self` leaves out nested ranges. `gpu_time_%` is the share of `cuda_time_ms` in all GPU work of the run.",
-    );
+    out.extend(in_part::operators(report).iter().map(|note| paragraph(note)));
+    out.push_str(COLUMNS);
     if operators.rows.iter().any(|row| row.nested_calls > 0) {
-        notes.push_str(
-            " `nested_calls`: calls of an operator within itself, whose time counts once.",
-        );
+        out.push_str("- `nested_calls`: calls of an operator within itself, whose time counts once.\n");
     }
-    notes.push('\n');
+    out.push('\n');
+    out.push_str(&table(top, &shown, gpu_total_ns).markdown());
     let mut sections = Vec::new();
     if !operators.warm_up.is_empty() {
         let rows: Vec<&OperatorRow> = operators.warm_up.iter().collect();
         let table = table(STAGE_ROWS, &rows, gpu_total_ns).markdown_with_rest_in("metrics.json");
         sections.push(("Operators of warm-ups", table));
     }
-    if operators.stages.is_empty() {
-        out.push_str(&notes);
-    } else {
-        sections.push(("Operators of each stage", stages(operators, gpu_total_ns) + &notes));
+    if !operators.stages.is_empty() {
+        sections.push(("Operators of each stage", stages(operators, gpu_total_ns)));
     }
     Page { title, head: out, sections }
 }
