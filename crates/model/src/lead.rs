@@ -55,7 +55,7 @@ pub fn verdict_stage(report: &Report) -> Option<&StageAnswer> {
     })
 }
 
-/// `the gemm kernels lose most: up to 0.315 of 0.935 ms per step is above their floor`, or what all kernels of a stage lose.
+/// `the gemm kernels lose most: up to 0.315 of 0.935 ms per step`, or what all kernels of a stage lose.
 /// `None`: no floor is known.
 pub fn gain_by_floor(report: &Report, answer: &StageAnswer, unit: &str) -> Option<String> {
     if let Some(most) = floors(report, answer).first() {
@@ -63,9 +63,7 @@ pub fn gain_by_floor(report: &Report, answer: &StageAnswer, unit: &str) -> Optio
         return Some(match most.reads {
             Some(_) => {
                 let class = &most.class;
-                format!(
-                    "the {class} kernels lose most: up to {lost} per {unit} is above their floor"
-                )
+                format!("the {class} kernels lose most: up to {lost} per {unit}")
             }
             None => format!(
                 "the kernels that read neither weights nor KV cache lose most: up to {} per {unit}",
@@ -76,7 +74,7 @@ pub fn gain_by_floor(report: &Report, answer: &StageAnswer, unit: &str) -> Optio
     let found = answer.bottleneck.as_ref().filter(|found| found.is_of_step())?;
     let (ns, over) = (found.kernels()?.ns as f64, found.kernels_over_floor?);
     let lost = lost_of(ns - ns / over, ns);
-    Some(format!("up to {lost} of kernels per {unit} is above their floor"))
+    Some(format!("the kernels lose up to {lost} per {unit}"))
 }
 
 /// [`class_floors`] of a stage.

@@ -102,7 +102,7 @@ fn supports(more: usize) -> String {
 pub(crate) fn no_advice(report: &Report) -> String {
     let mut lines = report.answer.lines.iter();
     let first = lines.find(|line| line.label == "first").map(|line| line.text.as_str());
-    match first.filter(|text| text.contains(" support no recommendation (")) {
+    match first.and_then(|text| text.strip_prefix("none, because ")) {
         Some(why) => why.to_owned(),
         None => "no takeaway suggests a change".to_owned(),
     }

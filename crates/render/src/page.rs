@@ -235,7 +235,7 @@ pub(super) fn lost_by_counters(answer: &StageAnswer, losses: &[Loss<'_>]) -> Opt
     let measured: f64 = of_stage().filter_map(measured).sum::<f64>() * 100.0 / all_ns;
     let measured = match percent - measured < 0.05 {
         true => String::new(),
-        false => format!("; the counters are of {} %", percent1(measured)),
+        false => format!("; {} % have counters of their own", percent1(measured)),
     };
     let unit = answer.step.as_ref().map_or("step", |step| step.shown_unit());
     let only = if percent < 99.95 { ", and only these are ranked by what they lose" } else { "" };
@@ -646,13 +646,13 @@ mod tests {
         assert_eq!(
             said.as_deref(),
             Some(
-                "the attention kernels lose most: up to 0.200 of 0.300 ms per step is above their floor"
+                "the attention kernels lose most: up to 0.200 of 0.300 ms per step"
             )
         );
         for kv_cache_ns in [Some(301_000.0), None] {
             let (above, said) = of_floor(kv_cache_ns);
             assert_eq!(above, [], "faster than what it reads, or not known");
-            let all = "up to 0.028 of 0.448 ms of kernels per step is above their floor";
+            let all = "the kernels lose up to 0.028 of 0.448 ms per step";
             assert_eq!(said.as_deref(), Some(all));
         }
         let _ = of_floor(Some(100_000.0));

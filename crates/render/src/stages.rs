@@ -135,7 +135,7 @@ pub(super) fn times(report: &Report, most: usize, file: &str, brief: bool) -> St
     let except = if has_calls_of_steps { ", except for calls that consist of steps" } else { "" };
     let p99 = match has_calls_of_steps || rows.iter().any(|row| row.p99_ns.is_some()) {
         true => format!(
-            " Fewer than {TAIL_VALUES} values have no p99{except}: the longest is given instead."
+            " With fewer than {TAIL_VALUES} values, the longest is given instead of the p99{except}."
         ),
         false => String::new(),
     };

@@ -430,15 +430,15 @@ fn lost_in_all(answer: &StageAnswer, floors: &[ClassFloor]) -> String {
         match class.reads {
             Some(reads) => {
                 let class = text(&class.class);
-                format!("{class} {lost} of {all} (reading {reads} once takes {floor})")
+                format!("{class} {lost} of {all}, because reading {reads} once takes {floor}")
             }
-            None => format!("kernels that read neither weights nor KV cache: all of their {all}"),
+            None => format!("kernels that read neither weights nor KV cache {all}, which is all of their time"),
         }
     };
     let of_classes: Vec<String> = floors.iter().map(of_class).collect();
     let of_classes = match of_classes.is_empty() {
         true => ". ".to_owned(),
-        false => format!(": {}. ", of_classes.join("; ")),
+        false => format!(" ({}). ", of_classes.join("; ")),
     };
     above_floor(answer).map(|known| text(&capitalised(&known)) + &of_classes).unwrap_or_default()
         + "To see what each one loses, run again with <code>profiling.collector.counters=on</code>, or with the ncu pass. "

@@ -73,14 +73,14 @@ fn warning(stage: &str, Kinds { short, long }: Kinds) -> Finding {
     };
     Id::RangesUnlike.about(stage).found(
         format!(
-            "{} has two kinds of call: {}, and {} ({:.0} times as long)",
+            "calls of {} are of two lengths: {}, and {} ({:.0} times as long)",
             shorten(stage, NAME_CHARS),
             take(short),
             take(long),
             long.1 / short.1.max(1.0)
         ),
-        "two kinds of work seem to run under one range, so neither its median nor its mean describes either kind",
-        "give each kind of work a separate range with another name",
+        "the range seems to contain two kinds of work, so its median and its mean describe neither",
+        "give each kind of work a range of its own",
     )
 }
 
@@ -106,7 +106,7 @@ mod tests {
         let said = warning("graph", found).what;
         assert_eq!(
             said,
-            "graph has two kinds of call: 1 call takes about 6.00 ms, and 2 calls take about 69.50 ms each (12 times as long)"
+            "calls of graph are of two lengths: 1 call takes about 6.00 ms, and 2 calls take about 69.50 ms each (12 times as long)"
         );
         let bucket = |ms: u64| StepBucket { steps: 1, first: 1, mean_ns: ms, ..Default::default() };
         let series = StepSeries {

@@ -219,7 +219,7 @@ fn idle_time_is_told_by_the_gaps_of_warm_instances() {
             "idle 90.9 % of the window of 3 warm calls",
         ),
         // Slow Python between launches, as in eager `generate()`: one kernel every 66.6 us.
-        ([(100, [64_600].as_slice()); 4], Rule::HostGaps, "kernel records do not show why ("),
+        ([(100, [64_600].as_slice()); 4], Rule::HostGaps, "kernel records do not show why. "),
         ([(1, mixed.as_slice()); 4], Rule::HostGaps, "one starts every 21.6 us on average"),
         // The first instance compiles for a second; the others keep the GPU busy.
         (compiled, Rule::GpuBusy, "busy 95.2 % of the window of 3 warm calls"),

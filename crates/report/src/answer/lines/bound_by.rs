@@ -191,7 +191,7 @@ mod tests {
         let mut told = stage(&cold);
         told.answer.bottleneck = Some(bound(&[(BottleneckKind::Host, 2_000)], None));
         let window = texts(&report(), &[told], None).swap_remove(1);
-        let said = "for it (100.0 % of the mean step, the only call, a cold one).";
+        let said = "for it (100.0 % of the mean step, its only call, which was cold).";
         assert!(window.ends_with(said), "{window}");
     }
 }

@@ -190,7 +190,7 @@ fn time_of(told: &AnsweredStage<'_>) -> Option<String> {
     let (name, answer) = (told.name(), &told.answer);
     let Some(step) = &answer.step else {
         return Some(match told.row.host_first_ns {
-            Some(ns) => format!("{name} {} (its first, cold call)", shown_time(ns as f64)),
+            Some(ns) => format!("{name} {} (first call, cold)", shown_time(ns as f64)),
             None => format!("{name}: no step was timed"),
         });
     };
@@ -461,7 +461,7 @@ fn first_text(stages: &[AnsweredStage<'_>], first: Option<&FirstStep>) -> String
                 let why = caveat.strip_suffix(NO_GROUND).unwrap_or(caveat);
                 let more = told.row.instances.is_some_and(|all| all < ENOUGH_INSTANCES);
                 let more = if more { "; record more calls of it" } else { "" };
-                format!("the times of {name} support no recommendation ({why}){more}")
+                format!("none, because the times of {name} do not support one ({why}){more}")
             }
             None => "no change is known to help".to_owned(),
         };
@@ -484,7 +484,7 @@ impl AnsweredStage<'_> {
     /// What its times are of, where they are of no warm instances.
     fn which_instances(&self) -> Option<String> {
         let is_cold = self.row.instances == Some(1);
-        let cold = || is_cold.then(|| "the only call, a cold one".to_owned());
+        let cold = || is_cold.then(|| "its only call, which was cold".to_owned());
         self.row.only_words().or_else(cold)
     }
 }

@@ -178,9 +178,9 @@ impl HostLead {
             ("not known", one((100.0 - behind - ahead).max(0.0))),
         ];
         let parts = parts.iter().filter(|(_, percent)| *percent > 0.0);
-        let parts = parts.map(|(state, percent)| format!("{state} {percent:.1} %"));
-        let parts = parts.collect::<Vec<_>>().join(", ");
-        format!("next work at the beginning of the median step's idle time: {parts}")
+        let parts: Vec<String> =
+            parts.map(|(state, percent)| format!("{state} ({percent:.1} %)")).collect();
+        format!("When idle time of the median step begins, the next work is {}", parts.join(", "))
     }
 }
 

@@ -329,22 +329,23 @@ impl Speaker<'_> {
         };
         // Of a step with many tokens there may be a fraction of a kernel for each.
         let digits = |k: f64| if k < 10.0 { 2 } else { 0 };
-        let per_token = s.kernels_per_token.map(|k| format!(", {k:.*} per token", digits(k)));
+        let per_token = s.kernels_per_token.map(|k| format!("{k:.*} per token", digits(k)));
         let graphs = percent(s.graph_percent).unwrap_or(0.0) >= GRAPHS_USED_PERCENT;
-        let by_graphs = if graphs { ", mostly from CUDA graphs" } else { "" };
+        let of_graphs = graphs.then(|| "mostly from CUDA graphs".to_owned());
+        let which: Vec<String> = per_token.into_iter().chain(of_graphs).collect();
+        let which = if which.is_empty() { which.concat() } else { format!(" ({})", which.join(", ")) };
+        // Sentences of their own, so that the first one can be read.
         let numbers = format!(
-            "{} kernels{}{by_graphs}, {mean_us:.1} us of GPU time each; one starts every {interval_us:.1} us on average",
+            ". {} kernels{which} take {mean_us:.1} us each; one starts every {interval_us:.1} us on average",
             count(kernels),
-            per_token.unwrap_or_default()
         );
         if s.caveat.is_some() {
-            let text = format!("{waits} ({numbers})");
+            let text = format!("{waits}{numbers}");
             return Some(say(Rule::GpuIdle, Vec::new(), text, None));
         }
-        // The numbers follow in parentheses, so that the sentence can be read.
-        let lead = s.host.map_or_else(String::new, |host| format!("; {}", host.in_words()));
+        let lead = s.host.map_or_else(String::new, |host| format!(". {}", host.in_words()));
         if let Some(ahead_percent) = self.host_ahead() {
-            let text = format!("{waits}, although the host was ahead of the GPU ({numbers}{lead})");
+            let text = format!("{waits}, although the host was ahead of the GPU{numbers}{lead}");
             let fewer = match graphs {
                 true => {
                     "Launch fewer and larger kernels (fusion, a larger batch), which leave fewer gaps."
@@ -364,7 +365,7 @@ impl Speaker<'_> {
             let launching = s.launching.as_ref().map(|line| format!(", most of it in {line}"));
             let host = behind.map_or("", |_| ", and the host is behind");
             let text = format!(
-                "{waits}, {short:.1} % of that in gaps of {LAUNCH_GAP_US} us at most{}{host} ({numbers}{})",
+                "{waits}, {short:.1} % of that in gaps of {LAUNCH_GAP_US} us at most{}{host}{numbers}{}",
                 launching.unwrap_or_default(),
                 behind.map_or("", |_| lead.as_str())
             );
@@ -381,9 +382,9 @@ impl Speaker<'_> {
             .iter()
             .max_by(|a, b| a.is_main().cmp(&b.is_main()).then(a.percent.total_cmp(&b.percent)));
         let why = match behind {
-            Some(_) => format!("because the host does not keep it fed ({numbers}{lead})"),
-            None if most.is_some() => format!("and samples of the host show why ({numbers})"),
-            None => format!("and kernel records do not show why ({numbers})"),
+            Some(_) => format!("because the host does not keep it fed{numbers}{lead}"),
+            None if most.is_some() => format!("and samples of the host show why{numbers}"),
+            None => format!("and kernel records do not show why{numbers}"),
         };
         let text = format!("{waits}, {why}");
         let Some(most) = most else {
