@@ -542,13 +542,16 @@ fn first_numbers(report: &Report, parts: &[Part], has_bar: bool) -> String {
     let (busy_ns, span_ns) = (sum(|d| d.gpu_busy_ns), sum(|d| d.gpu_span_ns));
     if span_ns > 0 && !has_bar && !report.devices.iter().any(|device| device.shared_by_processes) {
         let percent = percent1(busy_ns as f64 * 100.0 / span_ns as f64);
-        shown.push(match busy_in_stages(report) {
-            Some(busy) => {
-                let label = format!("GPU busy in the stages ({percent} % with start-up)");
-                card(label, format!("{} %", percent1(busy)), "gpus")
-            }
-            None => card("GPU busy, start-up included", format!("{percent} %"), "gpus"),
+        let in_stages = busy_in_stages(report).map(|busy| {
+            let label = format!("GPU busy in the stages ({percent} % with start-up)");
+            card(label, format!("{} %", percent1(busy)), "gpus")
         });
+        // Of a run with stages, the time before them says nothing of them.
+        let in_all = || {
+            let said = card("GPU busy, start-up included", format!("{percent} %"), "gpus");
+            report.answer.stages.is_empty().then_some(said)
+        };
+        shown.extend(in_stages.or_else(in_all));
     }
     if let Some(used) = &report.insight.utilisation {
         let model = &used.numbers.model;

@@ -115,7 +115,7 @@ fn regions(report: &Report, stages: &[AnsweredStage<'_>]) -> Option<String> {
         Some(format!("{} {}: {}", told.name(), shown_time(ns), known.join(", ")))
     };
     let said = list_stages(stages.iter(), region);
-    (!said.is_empty()).then(|| format!("under ncu, {said}"))
+    (!said.is_empty()).then(|| format!("under ncu, gaps between kernels included: {said}"))
 }
 
 /// That GPU work is missing, before what is said about the time of kernels: no table can tell it from idle time.
@@ -649,7 +649,7 @@ mod tests {
             let lines = lines(report, &[stage(&decode)], None);
             lines.into_iter().find(|line| line.label == "regions").map(|line| line.text)
         };
-        let expected = "under ncu, decode 0.43 ms: 240.1 TFLOP/s, SM 23.5 % of peak";
+        let expected = "under ncu, gaps between kernels included: decode 0.43 ms: 240.1 TFLOP/s, SM 23.5 % of peak";
         assert_eq!(said(&measured).as_deref(), Some(expected));
         assert_eq!(said(&report()), None);
     }
