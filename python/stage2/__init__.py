@@ -34,6 +34,11 @@ from ._tables import Table
 
 __version__ = "0.1.0"
 
+# Tracebacks name them as they are imported.
+for _error in (DiffError, InstallError, RunError):
+    _error.__module__ = __name__
+del _error
+
 __all__ = [
     "Action",
     "Diff",

@@ -134,7 +134,7 @@ class Diff:
     def work(self) -> Table:
         """One row for each stage and kernel, copy, fill or graph; the largest change first.
 
-        `name` is the name before, or that after of what is new.
+        `name` is the name before; for what is new, the name after.
         Times are nanoseconds per unit, which `per` names: `step`, `token`, `call`, `run`.
         """
         units = {stage.get("stage"): _unit(stage) for stage in self._rows("stages")}

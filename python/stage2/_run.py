@@ -75,7 +75,7 @@ class Run:
             raise error
 
         def __getitem__(self, name: object) -> NoReturn:
-            """Say how tables are reached."""
+            """Raise an error that explains how to get a table."""
             which = f"run.{name}" if isinstance(name, str) and name in SOURCES else "run.stages"
             raise TypeError(
                 f"a Run takes no [{name!r}]: its tables are attributes, such as `{which}`; "
@@ -334,7 +334,7 @@ class Run:
 
     @property
     def utilisation(self) -> Table:
-        """MFU and MBU of prefill and decode, from 0 to 1."""
+        """MFU and MBU of prefill and decode, as shares from 0 to 1."""
         return self.table("utilisation")
 
     @property

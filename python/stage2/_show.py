@@ -41,7 +41,7 @@ _REPEATED = {
     "collectives": (["stage", "operation"], ["communicator"]),
 }
 """The last columns stand behind the first ones if they tell rows apart that those do not."""
-LEVELS = {"late_ranks": "delays.steps."}
+LEVELS = {"late_ranks": "delays.steps.", "coverage": "counts."}
 """The level that headings omit."""
 _HIDDEN = {"stages": ("apart", "operator", "operators that lie in no stage")}
 """Rows that would hide the others: a column, its value, and what they are."""
@@ -87,8 +87,8 @@ FIRST: dict[str, str] = {
     "memory_bytes compute_capability host",
     "graph_launches": "stage path calls total_ns mean_ns graph_id device",
     "takeaways": "stage severity text recommendation rule id",
-    "coverage": "file pid ending counts.kernels counts.attributed counts.outside_ranges "
-    "counts.unattributed counts.dropped_by_cupti counts.range_events_lost end_reason gpu_off",
+    "coverage": "file pid ending counts.attributed counts.outside_ranges counts.unattributed "
+    "counts.dropped_by_cupti counts.range_events_lost counts.kernels end_reason gpu_off",
     "findings": "severity what why remedy subject id",
     "metrics": "stage metric before after change_percent word change verdict unit",
     "work": "stage name before.ns after.ns change_ns per verdict kind class",

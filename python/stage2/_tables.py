@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import (
     TYPE_CHECKING,
     Any,
+    Callable,
     Dict,
     Iterable,
     Iterator,
@@ -81,7 +82,7 @@ class Table(List[Dict[str, Any]]):
         columns = [*first, *(column for column in known if column not in first)]
         super().__init__({name: row.get(name) for name in columns} for row in flat)
         self.name = name
-        """Its name in `Run.table`."""
+        """The name of the table, as `Run.table` takes it."""
         self.columns = columns
         """The names of the columns, the most important first."""
         self.absent = absent
@@ -109,20 +110,33 @@ class Table(List[Dict[str, Any]]):
             raise TypeError(f"n must be an integer, not {n!r}")
         return self[:n]
 
-    def where(self, **values: Any) -> Table:
+    def where(self, *conditions: Callable[[dict[str, Any]], Any], **values: Any) -> Table:
         """Return the rows that have all these values, as a table.
 
-        For a column with a dot in its name: `kernels.where(**{"launch.grid": (132, 1, 1)})`.
+        For a column with a dot in its name: `kernels.where(**{"launch.grid": (132, 1, 1)})`. A
+        condition is a function of a row: `kernels.where(lambda row: row["calls"] > 100)`.
 
         Raises:
             KeyError: There is no such column.
+            TypeError: A condition is not a function.
 
         """
+        for condition in conditions:
+            if not callable(condition):
+                raise TypeError(
+                    f"where takes values of columns ({self.columns[0]}=...) and functions of a "
+                    f"row, not {condition!r}"
+                )
         for name in values:
             if name not in self.columns:
                 raise KeyError(self._no_column(name))
         asked = {name: _as_tuple(value, 1) for name, value in values.items()}
-        return self._of(row for row in self if all(row[name] == asked[name] for name in asked))
+        return self._of(
+            row
+            for row in self
+            if all(row[name] == asked[name] for name in asked)
+            and all(condition(row) for condition in conditions)
+        )
 
     def row(self, **values: Any) -> dict[str, Any]:
         """Return the only row that has all these values: `stages.row(stage="decode")`.
@@ -151,21 +165,24 @@ class Table(List[Dict[str, Any]]):
                 break
         raise ValueError(f"no row of {self.name!r} has {said}{more}")
 
-    def sort_by(self, *columns: str, descending: bool = False) -> Table:
+    def sort_by(self, *columns: str | Iterable[str], descending: bool = False) -> Table:
         """Return a table with the rows in the order of these columns, the first one before others.
 
-        Rows without a value (None) come last, and rows with the same values keep their order.
+        The names can also be in a list. Rows without a value (None) come last, and rows with the
+        same values keep their order.
 
         Raises:
             KeyError: There is no such column.
             TypeError: No column is named, or the values of one cannot be compared.
 
         """
-        if not columns:
+        lists = [[column] if isinstance(column, str) else list(column) for column in columns]
+        names = [name for names in lists for name in names]
+        if not names:
             raise TypeError(f"sort_by needs the name of a column: {self.columns[0]!r}, ...")
         rows = list(self)
         # From the last column to the first, because each sort keeps the order of equal rows.
-        for name in reversed(columns):
+        for name in reversed(names):
             if name not in self.columns:
                 raise KeyError(self._no_column(name))
             known = [row for row in rows if row[name] is not None]
@@ -187,11 +204,12 @@ class Table(List[Dict[str, Any]]):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
-            """Name the way to a column, or similar attributes."""
+            """Raise an error that explains how to get a column, or suggests similar attributes."""
             known = [other for other in dir(self) if not other.startswith("_")]
             said = f"the table {self.__dict__.get('name')!r} has no attribute {name!r}"
-            if name in self.__dict__.get("columns", ()):
-                hint = f": it is a column, and `[{name!r}]` gives the list of its values"
+            column = self._column_of(name) if "columns" in self.__dict__ else None
+            if column is not None:
+                hint = f": `[{column!r}]` gives the list of the column's values"
             else:
                 hint = close_to(name, known)
             error = AttributeError(said + hint)
@@ -270,14 +288,18 @@ class Table(List[Dict[str, Any]]):
         """Return a table of the same name and columns with these rows."""
         return _restored(self.name, rows, self.columns, self.absent)
 
+    def _column_of(self, name: str) -> str | None:
+        """Return the column that is called so, or has this heading: without a unit or a level."""
+        level = LEVELS.get(self.name, "")
+        units = (name, f"{name}_ns", f"{name}.ns", name.replace(" %", "_percent"))
+        wholes = (*units, f"{level}{name}", f"{level}{name}_ns")
+        return next((whole for whole in wholes if whole in self.columns), None)
+
     def _no_column(self, name: str) -> str:
         said = f"the table {self.name!r} has no column {name!r}"
-        # Headings leave the unit out, or write it as %, and a level.
-        level = LEVELS.get(self.name, "")
-        units = (f"{name}_ns", f"{name}.ns", name.replace(" %", "_percent"))
-        for whole in (*units, f"{level}{name}", f"{level}{name}_ns"):
-            if whole in self.columns:
-                return f"{said}; did you mean {whole!r}?"
+        column = self._column_of(name)
+        if column is not None:
+            return f"{said}; did you mean {column!r}?"
         for column in self.columns:
             if any(row[column] == name for row in self):
                 if column.isidentifier():

@@ -164,6 +164,7 @@ def test_what_is_no_report_is_named(tmp_path: Path, content: bytes, said: str) -
 
 
 def test_absent_tables_and_files_say_so(tmp_path: Path) -> None:
+    assert repr(stage2.RunError) == "<class 'stage2.RunError'>"
     with pytest.raises(stage2.RunError, match=r"has no metrics\.json: name the folder of a run"):
         stage2.load(tmp_path)
     with pytest.raises(stage2.RunError, match=r"baseline:main is a baseline, and only diff"):

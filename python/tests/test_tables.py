@@ -506,7 +506,7 @@ def test_what_is_no_attribute_or_key_leads_to_what_is_meant() -> None:
     ):
         with pytest.raises(TypeError, match=way):
             run[key]
-    with pytest.raises(AttributeError, match=r"is a column, and `\['p50_ns'\]` gives the list"):
+    with pytest.raises(AttributeError, match=r"`\['p50_ns'\]` gives the list of the col"):
         print(run.stages.p50_ns)
     with pytest.raises(AttributeError, match="did you mean 'columns'"):
         print(run.stages.colums)
@@ -639,9 +639,30 @@ def test_a_table_is_sorted_by_columns() -> None:
     assert p99s[0][0] < p99s[1][0]
     with pytest.raises(KeyError, match="did you mean 'total_ns'"):
         kernels.sort_by("total")
+    assert kernels.sort_by(["stage", "total_ns"]) == kernels.sort_by("stage", "total_ns")
     with pytest.raises(TypeError, match="needs the name of a column"):
         kernels.sort_by()
+    with pytest.raises(TypeError, match="needs the name of a column"):
+        kernels.sort_by([])
     assert kernels == before
+
+
+def test_rows_are_chosen_by_a_function() -> None:
+    kernels: Any = sample("vllm_sorting").kernels
+    frequent = kernels.where(lambda row: row["calls"] > 5_000, stage="decode")
+    assert {row["stage"] for row in frequent} == {"decode"} and min(frequent["calls"]) > 5_000
+    expected = [row for row in kernels if row["stage"] == "decode" and row["calls"] > 5_000]
+    assert list(frequent) == expected != list(kernels)
+    with pytest.raises(TypeError, match=r"\(stage=\.\.\.\) and functions of a row"):
+        kernels.where("decode")
+
+
+def test_a_heading_leads_to_its_column() -> None:
+    stages: Any = sample("vllm_sorting").stages
+    with pytest.raises(AttributeError, match=r"`\['p50_ns'\]` gives the list"):
+        stages.p50  # noqa: B018
+    with pytest.raises(KeyError, match="did you mean 'p50_ns'"):
+        stages["p50"]
 
 
 def test_a_table_is_read_only() -> None:

@@ -58,7 +58,7 @@ pub struct StageUtilisation {
     pub within: Option<String>,
     /// What it is to the model.
     pub role: Role,
-    /// What its times are.
+    /// The time that the rates are over.
     pub basis: String,
     /// FLOPs of one instance, from the model's shape.
     pub flops: Figure,
