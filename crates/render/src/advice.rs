@@ -116,7 +116,11 @@ pub(crate) fn recommendations_in_brief(report: &Report) -> String {
     }
     let lines = all.iter().take(RECOMMENDATIONS).map(|advice| {
         let gain = gain(report, advice, FirstStep::gain_in_brief);
-        let gain = gain.map(|gain| format!(" Gain: {}.", text(&gain.in_words())));
+        let gain = gain.map(|gain| {
+            // What is known begins with the stage.
+            let gains = if matches!(gain, Gain::Known(_)) { "Gain in" } else { "Gain:" };
+            format!(" {gains} {}.", text(&gain.in_words()))
+        });
         format!("{}{}", sentence(advice.text), gain.unwrap_or_default())
     });
     let left_out = all.len().saturating_sub(RECOMMENDATIONS);

@@ -358,7 +358,7 @@ fn kernels(report: &Report) -> String {
     let leads = rows.first().filter(|kernel| Some(kernel.row.stage.as_str()) == lead);
     let leads = leads.filter(|lead| rows.iter().any(|kernel| kernel.row.stage != lead.row.stage));
     let leads = leads.map_or_else(String::new, |kernel| {
-        format!(" Those of {} come first.", name(&kernel.row.stage))
+        format!(" Kernels of {} come first.", name(&kernel.row.stage))
     });
     let last = apart.len().min(COMMUNICATION_SHOWN);
     let at = rows.len().min(KERNELS.saturating_sub(last));

@@ -317,7 +317,7 @@ fn a_recommendation_gains_what_the_answer_says() {
     report.insight.takeaways[0].rule = Rule::LaunchBound;
     let page = summary_md(&report, &shown());
     // The words are the answer's, too.
-    let gain = "Launch less often: CUDA graphs. Gain: decode: up to 4.9x faster if launch gaps vanish: \
+    let gain = "Launch less often: CUDA graphs. Gain in decode: up to 4.9x faster if launch gaps vanish: \
                 launch gaps 79.6 % of the window.";
     assert!(page.contains(gain), "{page}");
     report.answer = Answer::default();
@@ -356,10 +356,10 @@ fn a_recommendation_gains_what_the_answer_says() {
     several.insight.takeaways.truncate(1);
     assert!(!crate::advice::recommendations(&several).contains(overlap));
     for (page, gain) in [
-        (saved(-8.0, false), "Gain: decode: saves up to 8.0 % of its window."),
+        (saved(-8.0, false), "Gain in decode: saves up to 8.0 % of its window."),
         (
             saved(100.0, true),
-            "Gain: decode: up to 2.0x the tokens/s if a larger step takes no longer.",
+            "Gain in decode: up to 2.0x the tokens/s if a larger step takes no longer.",
         ),
     ] {
         assert!(page.contains(gain), "{page}");
