@@ -232,7 +232,11 @@ pub(super) fn table(report: &Report, kernels: &Kernels<'_>, stages: &[&str]) -> 
     head.extend(of_counters.into_iter().filter(|_| has_counters));
     head.extend([("Total (ms)", true), ("Share (%)", true), ("Calls", true), ("Mean (us)", true)]);
     head.extend(several.then_some(("GPUs", false)));
-    let head = head.iter().map(|(name, number)| column(name, *number));
+    // As the rows come.
+    let sorted = |name: &str| if name == "Total (ms)" { " aria-sort=\"descending\"" } else { "" };
+    let head = head.iter().map(|(name, number)| {
+        column(name, *number).replacen("<th", &format!("<th{}", sorted(name)), 1)
+    });
     let counters = match has_counters {
         true => {
             "<b>attains</b>: the share of the rate that the hardware allows at the kernel's operations per \

@@ -327,9 +327,10 @@ impl Speaker<'_> {
         let Some(((kernels, interval_us), mean_us)) = counted else {
             return Some(say(Rule::GpuIdle, Vec::new(), waits, None));
         };
-        // Of a step with many tokens there may be a fraction of a kernel for each.
+        // A fraction of a kernel for each token, as in a step with many tokens, says nothing.
+        let per_token = s.kernels_per_token.filter(|k| *k >= 1.0);
         let digits = |k: f64| if k < 10.0 { 2 } else { 0 };
-        let per_token = s.kernels_per_token.map(|k| format!("{k:.*} per token", digits(k)));
+        let per_token = per_token.map(|k| format!("{k:.*} per token", digits(k)));
         let graphs = percent(s.graph_percent).unwrap_or(0.0) >= GRAPHS_USED_PERCENT;
         let of_graphs = graphs.then(|| "mostly from CUDA graphs".to_owned());
         let which: Vec<String> = per_token.into_iter().chain(of_graphs).collect();
