@@ -439,9 +439,10 @@ pub struct MetricChange {
     pub unit: MetricUnit,
     /// Which way is better.
     pub better: Better,
-    /// Median over the runs before; null: no run has it.
+    /// Median over the runs before, or the mean of what is a part of the mean step (window, busy and idle times, their
+    /// causes, and times of kernels); null: no run has it.
     pub before: Option<f64>,
-    /// Median over the runs after.
+    /// The same over the runs after.
     pub after: Option<f64>,
     /// In the unit.
     pub change: Option<f64>,

@@ -7,7 +7,7 @@ use stage2_contract::order::Order as _;
 use crate::comparison::{MetricChange, Presence, StageChange, WorkChange, WorkKind, WorkSide};
 use crate::judged::{GONE, NOT_JUDGED, Noise, NoiseMethod, UNLIKE, Verdict, either, ends_text};
 use crate::metric::class_metric;
-use crate::noise::{Expected, interval, judge};
+use crate::noise::{Centre, Expected, judge};
 
 impl StageChange {
     /// What its mean step changed by, in parts that add up to it: the window of that, as the bar of a report has it.
@@ -65,7 +65,7 @@ impl StageChange {
         };
         let sum = |at: usize| rows.iter().map(|part| part.sides_ns[at]).sum::<f64>();
         let sums_ns = [sum(0), sum(1)];
-        let sides_ns = whole.map_or(sums_ns, means_ns);
+        let sides_ns = whole.map_or(sums_ns, both_ns);
         let rest = match idle {
             None => "everything else",
             // The busy time leaves them out.
@@ -95,15 +95,13 @@ impl StageChange {
     }
 }
 
-/// A time of a side, ns: the mean over its runs, because only means add up.
-fn means_ns(metric: &MetricChange) -> [f64; 2] {
-    let runs = [&metric.before_runs, &metric.after_runs].map(|runs| mean(runs));
-    let [a, b] = [metric.before, metric.after].map(|ms| ms.unwrap_or(0.0));
-    [runs[0].unwrap_or(a) * NS_PER_MS, runs[1].unwrap_or(b) * NS_PER_MS]
+/// A time of both sides, ns.
+fn both_ns(metric: &MetricChange) -> [f64; 2] {
+    [metric.before, metric.after].map(|ms| ms.unwrap_or(0.0) * NS_PER_MS)
 }
 
-fn mean(values: &[f64]) -> Option<f64> {
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+fn interval_ns(metric: &MetricChange) -> Option<[f64; 2]> {
+    metric.interval.map(|ends| ends.map(|end| end * NS_PER_MS))
 }
 
 /// What the time of a stage changed by.
@@ -193,9 +191,7 @@ impl<'c> PartChange<'c> {
         };
         let (verdict, noise, interval) = match (&work[..], sum) {
             ([row], _) => (row.verdict, row.noise, row.interval),
-            (_, Some(sum)) => {
-                (sum.verdict, sum.noise.times(NS_PER_MS), interval_ns(sum, sides_ns[0]))
-            }
+            (_, Some(sum)) => (sum.verdict, sum.noise.times(NS_PER_MS), interval_ns(sum)),
             // The sum has no number of its own, but one row may be most of it.
             ([first, ..], None) if first.change_ns * change_ns > 0.0 && is_most(first) => {
                 (first.verdict, first.noise.of_another(), None)
@@ -205,36 +201,20 @@ impl<'c> PartChange<'c> {
                 (Verdict::None, noise, None)
             }
         };
-        let part = Self { work, cause: None, sides_ns, change_ns, verdict, noise, interval };
-        part.agreeing()
+        Self { work, cause: None, sides_ns, change_ns, verdict, noise, interval }
     }
 
     fn idle(metric: &MetricChange, cause: Option<&'c str>) -> Self {
-        let sides_ns = means_ns(metric);
-        let part = Self {
+        let sides_ns = both_ns(metric);
+        Self {
             work: Vec::new(),
             cause,
             sides_ns,
             change_ns: sides_ns[1] - sides_ns[0],
             verdict: metric.verdict,
             noise: metric.noise.times(NS_PER_MS),
-            interval: interval_ns(metric, sides_ns[0]),
-        };
-        part.agreeing()
-    }
-
-    /// Runs are judged by their medians, and parts are means: where these say the opposite, nothing is certain.
-    fn agreeing(mut self) -> Self {
-        let opposed = match self.verdict {
-            Verdict::Increased => self.change_ns <= 0.0,
-            Verdict::Decreased => self.change_ns >= 0.0,
-            Verdict::None | Verdict::Unknown => false,
-        };
-        if opposed {
-            (self.verdict, self.noise) = (Verdict::None, self.noise.of_another());
-            self.interval = None;
+            interval: interval_ns(metric),
         }
-        self
     }
 
     /// Idle time between consecutive launches, and all other idle time, where no cause is known.
@@ -252,7 +232,8 @@ impl<'c> PartChange<'c> {
         };
         let before = side(&idle.before_runs, &gaps.before_runs, [idle.before, gaps.before]);
         let after = side(&idle.after_runs, &gaps.after_runs, [idle.after, gaps.after]);
-        let (verdict, noise) = judge(&before, &after, Expected::OneValue, None);
+        let (verdict, noise, interval) =
+            judge(&before, &after, Expected::OneValue, None, Centre::Mean);
         let change_ns = all.change_ns - gaps_part.change_ns;
         let is_one_run = noise.method == NoiseMethod::OneRunEach;
         let is_less = step.threshold.is_some_and(|least| change_ns.abs() <= least * NS_PER_MS);
@@ -270,10 +251,9 @@ impl<'c> PartChange<'c> {
             change_ns,
             verdict: if noise.unlike { Verdict::None } else { verdict },
             noise: noise.times(NS_PER_MS),
-            interval: interval(&before, &after, noise.method, noise.single)
-                .map(|ends| ends.map(|end| end * NS_PER_MS)),
+            interval: interval.map(|ends| ends.map(|end| end * NS_PER_MS)),
         };
-        [gaps_part, others.agreeing()]
+        [gaps_part, others]
     }
 
     /// What decided on it, in percent of its time before; nothing where that is not known.
@@ -334,14 +314,6 @@ impl<'c> PartChange<'c> {
 }
 
 const NS_PER_MS: f64 = 1e6;
-
-/// What several runs allow of a part that takes so long before. The number has medians, and the part means: the ratio is
-/// that of the number.
-fn interval_ns(metric: &MetricChange, before_ns: f64) -> Option<[f64; 2]> {
-    let median_ms = metric.before.filter(|ms| *ms > 0.0 && before_ns > 0.0);
-    let scale = median_ms.map_or(NS_PER_MS, |ms| before_ns / ms);
-    metric.interval.map(|ends| ends.map(|end| end * scale))
-}
 
 /// Idle time between consecutive launches.
 pub const LAUNCH_GAPS: &str = "launch gaps";
