@@ -258,21 +258,7 @@ impl<'c> PartChange<'c> {
 
     /// What decided on it, in percent of its time before; nothing where that is not known.
     pub fn noise_text(&self) -> Option<String> {
-        let percent = |ns: f64| ns * 100.0 / self.sides_ns[0];
-        let is_known = self.sides_ns[0] > 0.0;
-        match (self.noise.method, self.interval, self.noise.threshold) {
-            (NoiseMethod::OneRunEach, ..) => Some(self.noise.why_not_judged()?.to_owned()),
-            _ if self.noise.exceeds_value && self.interval.is_none() => {
-                Some(self.noise.why_not_judged()?.to_owned())
-            }
-            (_, Some(ends), _) if is_known => {
-                Some(format!("{} %", ends_text(ends.map(percent), 1)))
-            }
-            (NoiseMethod::FivePercent | NoiseMethod::Instances, _, Some(least)) if is_known => {
-                Some(format!("± {:.1} %", percent(least)))
-            }
-            _ => self.noise.p_value.map(|p| format!("p = {p:.3}")),
-        }
+        noise_text(self.noise, self.interval, self.sides_ns[0])
     }
 
     /// In a word, what became of it.
@@ -281,9 +267,12 @@ impl<'c> PartChange<'c> {
             [row] => row.presence(),
             _ => Presence::Both,
         };
+        let [had_none, has_none] = self.sides_ns.map(reads_zero);
         match (presence, self.verdict) {
             (Presence::New, _) => "new",
             (Presence::Vanished, _) => GONE,
+            (_, Verdict::Increased) if had_none && !has_none => "new",
+            (_, Verdict::Decreased) if has_none && !had_none => GONE,
             (_, Verdict::Increased) => "longer",
             (_, Verdict::Decreased) => "shorter",
             (_, Verdict::Unknown) => NOT_JUDGED,
@@ -314,6 +303,34 @@ impl<'c> PartChange<'c> {
 }
 
 const NS_PER_MS: f64 = 1e6;
+
+impl WorkChange {
+    /// What decided on it, in percent of its time before; nothing where that is not known.
+    pub fn noise_text(&self) -> Option<String> {
+        noise_text(self.noise, self.interval, self.before.as_ref().map_or(0.0, |side| side.ns))
+    }
+}
+
+fn noise_text(noise: Noise, interval: Option<[f64; 2]>, before_ns: f64) -> Option<String> {
+    let percent = |ns: f64| ns * 100.0 / before_ns;
+    // Of next to nothing a percentage says nothing.
+    let is_known = !reads_zero(before_ns);
+    match (noise.method, interval, noise.threshold) {
+        (NoiseMethod::OneRunEach, ..) => Some(noise.why_not_judged()?.to_owned()),
+        (_, None, _) if noise.exceeds_value => Some(noise.why_not_judged()?.to_owned()),
+        (_, Some(ends), _) if is_known => Some(format!("{} %", ends_text(ends.map(percent), 1))),
+        (_, Some(ends), _) => Some(format!("{} ms", ends_text(ends.map(|ns| ns / NS_PER_MS), 3))),
+        (NoiseMethod::FivePercent | NoiseMethod::Instances, _, Some(least)) if is_known => {
+            Some(format!("± {:.1} %", percent(least)))
+        }
+        _ => noise.p_value.map(|p| format!("p = {p:.3}")),
+    }
+}
+
+/// Whether a time reads 0.000 ms.
+fn reads_zero(ns: f64) -> bool {
+    ns.abs() < 500.0
+}
 
 /// Idle time between consecutive launches.
 pub const LAUNCH_GAPS: &str = "launch gaps";

@@ -223,8 +223,9 @@ pub fn unlike(diff: &Diff) -> Vec<Finding> {
     unlike.filter(|of| !of.conditions.is_empty()).map(finding).collect()
 }
 
-/// What became of each condition, with its reason.
-pub fn outcomes(diff: &Diff) -> Vec<(Outcome, String)> {
+/// What became of each condition, with its reason. Those that passed share a sentence where a terminal of so many lines has
+/// no room for one each.
+pub fn outcomes(diff: &Diff, height: usize) -> Vec<(Outcome, String)> {
     let of = |comparison: &Comparison| {
         let sentence = |row: &ConditionResult| {
             let how = match (row.outcome, row.expected) {
@@ -239,7 +240,16 @@ pub fn outcomes(diff: &Diff) -> Vec<(Outcome, String)> {
             let said = format!("{option} '{condition}' {how} for {}: {why}", title(comparison));
             (row.outcome, said)
         };
-        comparison.conditions.iter().map(sentence).collect::<Vec<_>>()
+        let rows = &comparison.conditions;
+        if !screen::is_folded(comparison, height) {
+            return rows.iter().map(sentence).collect::<Vec<_>>();
+        }
+        let (passed, others): (Vec<&ConditionResult>, Vec<_>) =
+            rows.iter().partition(|row| row.outcome == Outcome::Passed);
+        let named: Vec<String> =
+            passed.iter().map(|row| format!("{} '{}'", option_of(row), row.condition)).collect();
+        let said = format!("{} conditions passed: {}", passed.len(), named.join(", "));
+        others.into_iter().map(sentence).chain([(Outcome::Passed, said)]).collect()
     };
     diff.comparisons.iter().flat_map(of).collect()
 }
@@ -327,24 +337,47 @@ fn markdown_of(diff: &Diff, width: usize) -> String {
 /// A comparison without its title and its screen.
 fn body(of: &Comparison) -> String {
     let details: String = shown_stages(of)
-        .map(|stage| format!("## {}\n\n{}", name(&stage.stage), details(stage)))
+        .map(|stage| format!("## {}\n\n{}", name(&stage.stage), details(of, stage)))
         .collect();
     let tables = condition_table(of) + &stage_table(of) + &run_table(of) + &details;
     let all = tables + &other_tables(of);
-    let note = not_judged_note(&all);
-    all + &note
+    let words = words(&all);
+    all + &words
 }
 
-/// Why numbers are not judged, at the first table that has some; nothing where all are.
-fn not_judged_note(page: &str) -> String {
-    match page.contains("not judged") && !page.contains(NOT_JUDGED) {
-        true => paragraph(NOT_JUDGED),
-        false => String::new(),
+/// What the words of the differences on a page mean.
+fn words(page: &str) -> String {
+    let used = WORDS.iter().filter(|(word, _)| page.contains(word));
+    let used: Vec<String> = used.map(|(word, means)| format!("*{word}*: {means}")).collect();
+    match used.is_empty() {
+        true => String::new(),
+        false => format!("{}.\n\n", used.join("; ")),
     }
 }
 
-const NOT_JUDGED: &str = "Not judged: a run has the number only once, or the ± or interval reaches twice or half the value \
-                          before. A clear change counts, however wide its interval is.";
+/// The words that say whether a number changed.
+const WORDS: [(&str, &str); 8] = [
+    (
+        "better",
+        "changed beyond noise, by at least the minimum that the line noise gives (so is worse)",
+    ),
+    (
+        "longer",
+        "the same where the number is neither better nor worse by itself, or the runs are too few for a test (so are shorter, higher and lower)",
+    ),
+    ("(minor)", "by less than 2 % of the change of the mean step"),
+    ("within noise", "the interval includes 0, or the change is less than ±"),
+    (
+        "too small",
+        "beyond noise, but below the minimum: that of the line noise, or, of parts of a step, 1 % of the idle time or 0.1 % of the GPU work",
+    ),
+    (
+        "not judged",
+        "each run has only one value, or the noise or interval includes double or half the old value (a clear change counts, however wide its interval is)",
+    ),
+    ("equal", "the change and its interval read 0.0 %"),
+    ("not comparable", "the sides do different amounts of work, or time different things"),
+];
 
 /// A number of the stages in each run of both sides: what the median of a side is of.
 struct OfRuns<'c> {
@@ -371,16 +404,27 @@ fn of_runs(of: &Comparison) -> Vec<OfRuns<'_>> {
     numbers.collect()
 }
 
-/// What the numbers before and after are where a side has several runs.
-const MEDIANS: &str = "In tables, before and after are medians over the runs of each side. The bars and their parts are means, which add up.";
+/// What the numbers before and after are where a side has several runs, of a table with no parts.
+const MEDIANS: &str = "Before and after are medians over the runs of each side.";
+/// The same of the parts of a step.
+const MEANS: &str =
+    "Before and after are means over the runs of each side, because only means add up.";
+/// The same of a table with both.
+const MIXED: &str = "Over the runs of each side, the times of the window, of its busy and idle parts and of GPU work are means, \
+                     as in the bars; all other numbers are medians.";
 
-/// The numbers of each run, which the medians of the other tables are of.
+/// The caption of a table of several runs.
+fn caption(of: &Comparison, said: &str) -> String {
+    if of.is_of_two_runs() { String::new() } else { paragraph(said) }
+}
+
+/// The numbers of each run, which the medians of the stages are of.
 fn run_table(of: &Comparison) -> String {
     let numbers = of_runs(of);
     match numbers.is_empty() {
         true => String::new(),
         false => {
-            format!("## Individual runs\n\n{}{}", run_values(of, &numbers), paragraph(MEDIANS))
+            format!("## Individual runs\n\n{}", run_values(of, &numbers))
         }
     }
 }
@@ -423,9 +467,7 @@ fn condition_table(of: &Comparison) -> String {
 }
 
 fn stage_table(of: &Comparison) -> String {
-    let stages = stages(of);
-    let note = not_judged_note(&stages);
-    format!("## Stages\n\n{stages}{note}")
+    format!("## Stages\n\n{}{}", stages(of), caption(of, MEDIANS))
 }
 
 fn other_tables(of: &Comparison) -> String {
@@ -439,7 +481,7 @@ fn other_tables(of: &Comparison) -> String {
     }
     if !of.run.is_empty() {
         let rows: Vec<&MetricChange> = of.run.iter().collect();
-        out.push_str(&format!("## Whole run\n\n{}", metrics(&rows, None)));
+        out.push_str(&format!("## Whole run\n\n{}{}", metrics(&rows, None), caption(of, MEDIANS)));
     }
     out
 }
@@ -582,7 +624,7 @@ fn stages(of: &Comparison) -> String {
     table + &paragraph(&format!("Not shown: {apart} outside the model (warm-ups, operators)."))
 }
 
-fn details(stage: &StageChange) -> String {
+fn details(of: &Comparison, stage: &StageChange) -> String {
     let mut out = String::new();
     // What an instance of a stage is called, the reports know.
     let per = if stage.per == Per::Instance { stage.per_word() } else { &stage.per_text };
@@ -590,18 +632,15 @@ fn details(stage: &StageChange) -> String {
         out.push_str(&sentence(&format!("The sides are not comparable: {why}.")));
         out.push(' ');
     }
-    let busy = stage.metric("gpu_busy_ms").and_then(|busy| Some((busy, busy.change? * 1e6)));
+    let busy = stage.metric("gpu_busy_ms").and_then(|busy| Some(busy.change? * 1e6));
     // A reader compares the two.
     let sum = signed_time(stage.work_total.change_ns);
-    let overlaps = match busy.map(|(busy, ns)| (busy, signed_time(ns))) {
-        Some((_, change)) if change == sum => String::new(),
-        Some((busy, change)) if !busy.before_runs.is_empty() => {
-            format!("; GPU busy ({change}) is a difference of medians and counts overlaps once")
-        }
-        Some((_, change)) if stage.has_other_busy() => {
+    let overlaps = match busy.map(signed_time) {
+        Some(change) if change == sum => String::new(),
+        Some(change) if stage.has_other_busy() => {
             format!("; GPU busy ({change}) leaves out outliers and counts overlaps once")
         }
-        Some((_, change)) => {
+        Some(change) => {
             format!("; GPU busy ({change}) counts overlaps once")
         }
         None => String::new(),
@@ -625,7 +664,12 @@ fn details(stage: &StageChange) -> String {
         let repeats = REPEATS.contains(&name) && stage.metric("step_ms").is_some();
         let is_open = metric.noise.unlike && metric.change != Some(0.0);
         let is_change = metric.verdict.is_change() || is_open;
-        ALWAYS.contains(&name) || (is_change && is_large && !repeats)
+        // One token per step: one row.
+        let is_token = |token: &MetricChange| {
+            name == "step_ms" && [token.before, token.after] == [metric.before, metric.after]
+        };
+        let repeats = repeats || stage.metric("token_ms").is_some_and(is_token);
+        !repeats && (ALWAYS.contains(&name) || is_change && is_large)
     };
     let [window, step] = ["window_ms", "step_mean_ms"].map(|name| stage.metric(name)?.after);
     if window.zip(step).is_some_and(|(window, step)| window > step * LONGER) {
@@ -637,6 +681,7 @@ fn details(stage: &StageChange) -> String {
     // The sort is stable.
     shown.order_by_key(|metric| !metric.verdict.is_change());
     out.push_str(&metrics(&shown, Some(stage)));
+    out.push_str(&caption(of, MIXED));
     let left_out = stage.metrics.len() - shown.len();
     if left_out > 0 {
         out.push_str(&paragraph(&format!(

@@ -4,7 +4,7 @@ use stage2_contract::text::numbers::counted;
 use stage2_contract::text::{shorten, wrapped_at_most};
 use stage2_diff::{
     Comparison, Diff, Difference, GONE, LAUNCH_GAPS, MetricChange, MetricUnit, NoiseMethod,
-    OTHER_IDLE, PartChange, Parts, Per, Presence, StageChange, signed, signed_time,
+    OTHER_IDLE, Outcome, PartChange, Parts, Per, Presence, StageChange, signed, signed_time,
 };
 
 use stage2_model::Severity;
@@ -22,7 +22,7 @@ const WIDTHS: (usize, usize) = (60, 160);
 pub const HEIGHT: usize = 24;
 /// Lines of the command and of the prompt.
 const PROMPTS: usize = 2;
-/// Lines of the sentence about a condition, below the screen.
+/// Lines of the sentence about a condition, below the screen, and of that about all that passed.
 const CONDITION: usize = 2;
 const STAGES: usize = 3;
 const STAGE_CHARS: usize = 18;
@@ -46,11 +46,10 @@ enum Spared {
     Nothing,
     /// What else divides the idle time.
     Gaps,
-    Legend,
     /// The command of what to do next.
     Command,
 }
-use Spared::{Command, Gaps, Legend, Nothing};
+use Spared::{Command, Gaps, Nothing};
 
 const ALL: usize = usize::MAX;
 /// The first that fits is taken.
@@ -81,9 +80,8 @@ const NOT_WARNED: [Layout; 5] = [
     (3, [ALL, 0, 1, 0, 0], Gaps),
 ];
 /// The last ones: the two largest parts have bars, and if nothing else helps, the largest.
-const TIGHT: [Layout; 5] = [
-    (3, [ALL, 1, 1, 0, 0], Legend),
-    (3, [ALL, 1, 0, 0, 0], Legend),
+const TIGHT: [Layout; 4] = [
+    (3, [ALL, 1, 0, 0, 0], Gaps),
     (3, [ALL, 1, 1, 0, 0], Command),
     (3, [ALL, 1, 0, 0, 0], Command),
     (2, [ALL, 1, 0, 0, 0], Command),
@@ -102,11 +100,22 @@ const CAUTION: usize = 2;
 /// Lines of what the bars add up to.
 const HEAD: usize = 2;
 
+/// Whether the conditions that passed share a sentence, because the terminal has no room for one each.
+pub(super) fn is_folded(of: &Comparison, height: usize) -> bool {
+    let passed = of.conditions.iter().filter(|row| row.outcome == Outcome::Passed).count();
+    passed > 1 && height < HEIGHT + CONDITION * of.conditions.len()
+}
+
 /// The title and what follows, each line of at most `width` characters, in `height` lines if it is not cut short.
 pub(super) fn screen(of: &Comparison, width: usize, height: usize) -> Vec<String> {
     let width = width.clamp(WIDTHS.0, WIDTHS.1);
     // Each condition has a sentence below the screen.
-    let room = height.max(HEIGHT).saturating_sub(PROMPTS + CONDITION * of.conditions.len());
+    let passed = of.conditions.iter().filter(|row| row.outcome == Outcome::Passed).count();
+    let sentences = match is_folded(of, height) {
+        true => of.conditions.len() - passed + 1,
+        false => of.conditions.len(),
+    };
+    let room = height.max(HEIGHT).saturating_sub(PROMPTS + CONDITION * sentences);
     let is_weighty = |d: &Difference| d.severity >= Severity::Warning;
     let is_warned = of.differences.iter().any(is_weighty);
     let others = if is_warned { &WARNED[..] } else { &NOT_WARNED[..] };
@@ -116,7 +125,10 @@ pub(super) fn screen(of: &Comparison, width: usize, height: usize) -> Vec<String
         let mut all = lines.clone();
         all.extend(bars(of, width, *most, *spared));
         all.push(String::new());
-        let is_news = |label: &str| label != "libraries" || !of.libraries.is_empty();
+        let is_news = |label: &str| {
+            let is_known = of.lines.iter().any(|line| line.label == label);
+            is_known && (label != "libraries" || !of.libraries.is_empty())
+        };
         let below = |(label, most): (&&'static str, &usize)| match (*label, *most) {
             (label, 0) => (label, Vec::new()),
             ("next", _) if *spared >= Command => ("next", without_command(of, width)),
@@ -395,10 +407,7 @@ fn bars(of: &Comparison, width: usize, most: usize, spared: Spared) -> Vec<Strin
         (false, true) => legend.push(open),
         (false, false) => {}
     }
-    if spared >= Legend {
-        legend.clear();
-    }
-    legend.extend(other_breakdown(&parts, "--full").filter(|_| spared < Gaps));
+    legend.extend(other_breakdown(&parts, "see --full").filter(|_| spared < Gaps));
     let room = width - NUMBER_CHARS - 2;
     let mut line = String::new();
     for meaning in legend {
@@ -424,7 +433,7 @@ const OPEN: &str = "□";
 
 /// What else divides the idle time that the bars divide, and where that is.
 pub(super) fn other_breakdown(parts: &Parts<'_>, place: &str) -> Option<String> {
-    let causes = format!("what the host did is another breakdown of the same idle time: {place}");
+    let causes = format!("for the same idle time by what the host did, {place}");
     parts.gaps_text().or(parts.has_other_causes.then_some(causes))
 }
 
@@ -438,7 +447,16 @@ fn fitted(text: &str, width: usize, most: usize) -> Vec<String> {
     let tied =
         |text: String, unit: &str| text.replace(&format!(" {unit}"), &format!("{TIED}{unit}"));
     let text = ["%", "ms)", "us)"].into_iter().fold(text.to_owned(), tied);
-    let text = &text.replace("± ", &format!("±{TIED}"));
+    let text = text.replace("± ", &format!("±{TIED}"));
+    // An interval does not break either.
+    let mut pieces = text.split('[');
+    let first = pieces.next().unwrap_or_default().to_owned();
+    let text = &pieces.fold(first, |all, piece| match piece.split_once(']') {
+        Some((ends, rest)) if ends.starts_with(['+', '-', '0']) => {
+            format!("{all}[{}]{rest}", ends.replace(' ', &TIED.to_string()))
+        }
+        _ => format!("{all}[{piece}"),
+    });
     let wrapped = |text: &str, most: usize| -> Vec<String> {
         let lines = wrapped_at_most(text, width, most).into_iter();
         lines.map(|line| line.replace(TIED, " ")).collect()
