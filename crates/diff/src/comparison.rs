@@ -951,5 +951,9 @@ mod tests {
         assert_eq!(said(of([-0.09, -0.05], false)), ("too small", "[-0.9, -0.5]".to_owned()));
         assert_eq!(said(of([-0.3, 0.1], false)), ("within noise", "[-3.0, +1.0]".to_owned()));
         assert_eq!(said(of([-9.0, 19.0], true)), ("not judged", "[-90.0, +190.0]".to_owned()));
+        // Of next to nothing a percentage says nothing.
+        let from_nothing = MetricChange { before: Some(0.00003), ..of([0.01, 0.02], false) };
+        assert_eq!(from_nothing.relative_percent(), None);
+        assert_eq!(said(from_nothing).1, "[+0.010, +0.020]");
     }
 }

@@ -595,6 +595,29 @@ mod tests {
     }
 
     #[test]
+    fn a_condition_that_passes_says_so_if_the_noise_exceeds_its_limit() {
+        let of = |most: f64| MetricChange {
+            metric: "step_ms".to_owned(),
+            unit: MetricUnit::Ms,
+            better: Better::Lower,
+            before: Some(10.0),
+            after: Some(9.9),
+            change: Some(-0.1),
+            change_percent: Some(-1.0),
+            verdict: Verdict::None,
+            word: String::new(),
+            noise: Noise { method: NoiseMethod::RankTest, ..Noise::default() },
+            interval: Some([-1.0, most]),
+            before_runs: vec![10.0; 4],
+            after_runs: vec![9.9; 4],
+        };
+        for (most, is_open) in [(2.0, true), (0.4, false)] {
+            let (found, text) = decide(&parsed("decode.step_ms>+5%"), &of(most), "", false);
+            assert_eq!((found, text.ends_with(OPEN)), (Outcome::Passed, is_open), "{text}");
+        }
+    }
+
+    #[test]
     fn what_is_no_condition_says_what_to_write() {
         for (text, part) in [
             ("", "neither > nor <"),

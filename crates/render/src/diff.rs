@@ -348,35 +348,33 @@ fn body(of: &Comparison) -> String {
 /// What the words of the differences on a page mean.
 fn words(page: &str) -> String {
     let used = WORDS.iter().filter(|(word, _)| page.contains(word));
-    let used: Vec<String> = used.map(|(word, means)| format!("*{word}*: {means}")).collect();
-    match used.is_empty() {
-        true => String::new(),
-        false => format!("{}.\n\n", used.join("; ")),
-    }
+    let used: String = used.map(|(word, means)| format!("- *{word}*: {means}\n")).collect();
+    if used.is_empty() { used } else { format!("What the words mean:\n\n{used}\n") }
 }
 
 /// The words that say whether a number changed.
-const WORDS: [(&str, &str); 8] = [
-    (
-        "better",
-        "changed beyond noise, by at least the minimum that the line noise gives (so is worse)",
-    ),
+const WORDS: [(&str, &str); 9] = [
+    ("better", "a change that counts, as the line noise says; so is *worse*"),
     (
         "longer",
-        "the same where the number is neither better nor worse by itself, or the runs are too few for a test (so are shorter, higher and lower)",
+        "a change that counts, of a number that is neither better nor worse by itself, or of too few runs for a test; so \
+      are *shorter*, *higher* and *lower*",
     ),
     ("(minor)", "by less than 2 % of the change of the mean step"),
     ("within noise", "the interval includes 0, or the change is less than ±"),
     (
         "too small",
-        "beyond noise, but below the minimum: that of the line noise, or, of parts of a step, 1 % of the idle time or 0.1 % of the GPU work",
+        "beyond noise, but below the minimum: that of the line noise, or, of a cause of idle time, 1 % of the idle \
+      time, or, of a kernel, 0.1 % of the GPU work",
     ),
     (
         "not judged",
-        "each run has only one value, or the noise or interval includes double or half the old value (a clear change counts, however wide its interval is)",
+        "each run has only one value, or the noise or interval includes double or half the old value; a clear change \
+      counts, however wide its interval is",
     ),
     ("equal", "the change and its interval read 0.0 %"),
-    ("not comparable", "the sides do different amounts of work, or time different things"),
+    (GONE, "only before, or 0.000 ms after; *new* is the opposite"),
+    (NOT_COMPARABLE, "the sides do different amounts of work, or time different things"),
 ];
 
 /// A number of the stages in each run of both sides: what the median of a side is of.
@@ -601,7 +599,7 @@ fn stages(of: &Comparison) -> String {
         .right("before", |row| own(row, 0).or_else(|| of_metric(row, |m| side_cells(m)[0].clone())))
         .right("after", |row| own(row, 1).or_else(|| of_metric(row, |m| side_cells(m)[1].clone())))
         .right("change", |row| of_metric(row, difference_cell))
-        .right("change %", |row| of_metric(row, percent_cell))
+        .right("change %", |row| of_metric(row, |m| percent_cell(m) + &factor(m)))
         .left("difference", verdict)
         .left(NOISE, |row| match (row.0.presence, own(row, 0)) {
             (Presence::Both, Some(_)) => row.0.other_work.as_deref().map(text),
@@ -862,6 +860,16 @@ fn difference_cell(metric: &MetricChange) -> String {
 
 fn percent_cell(metric: &MetricChange) -> String {
     cell(metric.relative_percent(), |value| signed(value, 1))
+}
+
+/// ` (1.63x faster)`, of a time that changed.
+fn factor(metric: &MetricChange) -> String {
+    let is_time = metric.unit == MetricUnit::Ms && metric.verdict.is_change();
+    match metric.before.zip(metric.after).filter(|(a, b)| is_time && *a > 0.0 && *b > 0.0) {
+        Some((a, b)) if a > b => format!(" ({:.2}x faster)", a / b),
+        Some((a, b)) => format!(" ({:.2}x slower)", b / a),
+        None => String::new(),
+    }
 }
 
 fn us_cell(ns: Option<f64>) -> String {

@@ -487,7 +487,7 @@ fn bars(stage: &StageChange, of: &Comparison) -> String {
     // All bars add up to it.
     let total = parts.whole.map(|whole| {
         let (name, sides) = (format!("Mean time per {per}"), parts.sides_ns.map(Some));
-        let noise = whole.noise_text().map(|noise| noise.to_string()).unwrap_or_default();
+        let noise = super::noise_cell(whole);
         row(" class=\"sum\"", &name, sides, "", parts.change_ns, [stage.word(whole), &noise])
     });
     let bars = bars + &total.unwrap_or_default();
@@ -523,8 +523,8 @@ fn bars(stage: &StageChange, of: &Comparison) -> String {
 }
 
 /// The limits of the parts, which are not only that of the line `noise`.
-const LIMITS: &str = " Too small: below 1 % of its own time, or of the idle time if it is a cause of that, or below 0.1 % of \
-                      the GPU work if it is a kernel.";
+const LIMITS: &str = " Too small: below the minimum of the line Noise, or, of a cause of idle time, 1 % of the idle time, or, of a \
+                      kernel, 0.1 % of the GPU work.";
 
 /// Behind a rest that is less than nothing.
 const COUNTED_TWICE: &str = "negative, because concurrent work is counted in every part";
@@ -564,4 +564,16 @@ fn smaller(stage: &StageChange, parts: &[&PartChange<'_>]) -> String {
         "<details class=\"smaller\">\n<summary>{what}</summary>\n{}</details>\n",
         marked(&table)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_and_a_unit_stay_together() {
+        let said =
+            tied("-38.7 % [-44.9, -26.5] (-4.88 ms), [a, b], ± 5.0 %").replace('\u{a0}', "_");
+        assert_eq!(said, "-38.7_% [-44.9,_-26.5] (-4.88_ms), [a, b], ±_5.0_%");
+    }
 }

@@ -422,7 +422,7 @@ mod tests {
         let part = |us: f64, verdict, method| PartChange {
             work: Vec::new(),
             cause: Some("copy (a.py)"),
-            sides_ns: [0.0, us * 1e3],
+            sides_ns: [1e6, 1e6 + us * 1e3],
             change_ns: us * 1e3,
             verdict,
             noise: stage2_diff::Noise { method, ..Default::default() },
@@ -461,9 +461,15 @@ mod tests {
         // In little room, the largest have bars before a remainder.
         let many = || vec![change(900.0), change(500.0), change(300.0), open(200.0), open(80.0)];
         let (two, one) = (shown_in(many(), 3), shown_in(many(), 2));
-        assert_eq!((two.0, one.0), (2, 1));
-        let said = "3 more: idle: copy (a.py) +0.30 ms, idle: copy (a.py) +0.20 ms, …";
-        assert_eq!((two.1, one.1.len()), (vec![said.to_owned()], 1));
+        assert_eq!((two.0, one.0), (3, 1));
+        let open_two = "2 more: idle: copy (a.py) +0.20 ms, idle: copy (a.py) +80 us";
+        let said = "2 more: idle: copy (a.py) +0.50 ms, idle: copy (a.py) +0.30 ms";
+        assert_eq!(two.1, [open_two], "what is judged has no bar of what is not");
+        assert_eq!(one.1, [said, open_two]);
+        // What is not judged has no bar of its own while what is judged shares one.
+        let mixed = vec![change(900.0), open(300.0), open(200.0), change(30.0), change(20.0)];
+        let mixed = shown_in(mixed, 3);
+        assert!(mixed.0 == 1 && mixed.1.len() == 1, "{mixed:?}");
         let parts = [open(1.0), change(1.0), open(2.0)];
         let mixed = Sum {
             name: String::new(),
