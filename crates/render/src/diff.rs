@@ -5,6 +5,7 @@ mod page;
 mod parts;
 mod screen;
 mod sides;
+mod words;
 
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{ABSENT, count, counted, or_absent, shown_time};
@@ -21,6 +22,7 @@ use stage2_model::{Finding, Severity};
 
 use crate::aligned::aligned;
 use crate::table::{Table, capitalised, name, paragraph, sentence, text};
+use words::{MEDIANS, MIXED, caption, words};
 
 const LABEL_CHARS: usize = 60;
 /// Runs of a side that are named one by one.
@@ -345,38 +347,6 @@ fn body(of: &Comparison) -> String {
     all + &words
 }
 
-/// What the words of the differences on a page mean.
-fn words(page: &str) -> String {
-    let used = WORDS.iter().filter(|(word, _)| page.contains(word));
-    let used: String = used.map(|(word, means)| format!("- *{word}*: {means}\n")).collect();
-    if used.is_empty() { used } else { format!("What the words mean:\n\n{used}\n") }
-}
-
-/// The words that say whether a number changed.
-const WORDS: [(&str, &str); 9] = [
-    ("better", "a change that counts, as the line noise says; so is *worse*"),
-    (
-        "longer",
-        "a change that counts, of a number that is neither better nor worse by itself, or of too few runs for a test; so \
-      are *shorter*, *higher* and *lower*",
-    ),
-    ("(minor)", "by less than 2 % of the change of the mean step"),
-    ("within noise", "the interval includes 0, or the change is less than ±"),
-    (
-        "too small",
-        "beyond noise, but below the minimum: that of the line noise, or, of a cause of idle time, 1 % of the idle \
-      time, or, of a kernel, 0.1 % of the GPU work",
-    ),
-    (
-        "not judged",
-        "each run has only one value, or the noise or interval includes double or half the old value; a clear change \
-      counts, however wide its interval is",
-    ),
-    ("equal", "the change and its interval read 0.0 %"),
-    (GONE, "only before, or 0.000 ms after; *new* is the opposite"),
-    (NOT_COMPARABLE, "the sides do different amounts of work, or time different things"),
-];
-
 /// A number of the stages in each run of both sides: what the median of a side is of.
 struct OfRuns<'c> {
     /// `decode, ms per token`.
@@ -400,20 +370,6 @@ fn of_runs(of: &Comparison) -> Vec<OfRuns<'_>> {
         })
     });
     numbers.collect()
-}
-
-/// What the numbers before and after are where a side has several runs, of a table with no parts.
-const MEDIANS: &str = "Before and after are medians over the runs of each side.";
-/// The same of the parts of a step.
-const MEANS: &str =
-    "Before and after are means over the runs of each side, because only means add up.";
-/// The same of a table with both.
-const MIXED: &str = "Over the runs of each side, the times of the window, of its busy and idle parts and of GPU work are means, \
-                     as in the bars; all other numbers are medians.";
-
-/// The caption of a table of several runs.
-fn caption(of: &Comparison, said: &str) -> String {
-    if of.is_of_two_runs() { String::new() } else { paragraph(said) }
 }
 
 /// The numbers of each run, which the medians of the stages are of.

@@ -338,7 +338,7 @@ fn a_baseline_outlives_its_runs_and_is_compared_by_its_name() {
     run(&["baseline", "save", "main", &moe]).code(2).stderr(contains("--replace"));
     let [one, two, three, _] = four_runs(&sandbox, "vllm_server");
     run(&["baseline", "save", "main", &one, &two, "--replace"]).success();
-    let both = contains("baseline:main/1, baseline:main/2 → ").and(contains("(2 vs 1 run, "));
+    let both = contains("baseline:main/1, baseline:main/2 → ").and(contains("(2 runs vs 1, "));
     run(&["diff", "baseline:main", &three]).success().stdout(both);
     let behind = contains("→ baseline:main/1, baseline:main/2");
     run(&["diff", &three, "--against", "baseline:main"]).success().stdout(behind);
@@ -404,7 +404,7 @@ fn different_models_are_warned_of_and_every_format_is_written() {
     let said = contains("beyond the limit").and(contains("the sides compute").not());
     let said = said.and(contains("the conditions compared unlike runs: different models"));
     let screen = contains("Hardly comparable: ").and(contains(" ms per token"));
-    let screen = screen.and(contains("decode: mean of all runs "));
+    let screen = screen.and(contains("decode: mean time per token "));
     sandbox.launch_strictly(&words).assert().code(1).stderr(said).stdout(screen);
     let page = common::read(&sandbox.path("x.html"));
     assert!(page.contains("<td>warning</td><td>model</td>"), "{page}");

@@ -9,9 +9,10 @@ use stage2_diff::{
 use stage2_model::{AnswerLine, Severity};
 
 use super::{
-    COMMAND, MEANS, OTHERWISE, OfRuns, REST, SideFacts, condition_table, details, in_folder,
-    of_runs, other_tables, page_title, parts as named, run_values, screen, shown_stages, sides,
-    stage_table, value_cell, words,
+    COMMAND, OTHERWISE, OfRuns, REST, SideFacts, condition_table, details, in_folder, of_runs,
+    other_tables, page_title, parts as named, run_values, screen, shown_stages, sides, stage_table,
+    value_cell,
+    words::{MEANS, words},
 };
 use crate::html::markdown::{attribute, html as from_markdown, text as escaped};
 use crate::table::{Table, capitalised, text};
@@ -176,7 +177,7 @@ fn side(
         0 => String::new(),
         number => {
             let what = if number == 1 { "report" } else { "reports" };
-            format!("<br>{what} (links work where the runs lie): {}", reports.join(", "))
+            format!("<br>{what} (links work where the runs are): {}", reports.join(", "))
         }
     };
     format!("<div><dt>{name}</dt><dd>{facts}{commands}{reports}</dd></div>\n")
@@ -523,8 +524,8 @@ fn bars(stage: &StageChange, of: &Comparison) -> String {
 }
 
 /// The limits of the parts, which are not only that of the line `noise`.
-const LIMITS: &str = " Too small: below the minimum of the line Noise, or, of a cause of idle time, 1 % of the idle time, or, of a \
-                      kernel, 0.1 % of the GPU work.";
+const LIMITS: &str = " Too small: below the minimum of the line Noise (for a cause of idle time, also 1\u{a0}% of the idle time; \
+                      for a kernel, 0.1\u{a0}% of the GPU work).";
 
 /// Behind a rest that is less than nothing.
 const COUNTED_TWICE: &str = "negative, because concurrent work is counted in every part";

@@ -678,11 +678,11 @@ mod tests {
         let links = [("run".to_owned(), "x/run/report.html".to_owned())].into();
         let page = crate::diff::html(&diff, &links).replace("<wbr>", "");
         assert!(page.contains(
-            "(links work where the runs lie): <a href=\"x/run/report.html\">run/report.html</a>"
+            "(links work where the runs are): <a href=\"x/run/report.html\">run/report.html</a>"
         ));
         let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}: {page}"));
         assert!(at("medians over the runs of each side") < at("of GPU work are means"));
-        assert!(at("What the words mean") < at("<em>better</em>: "));
+        assert!(at("What the words mean") < at("<em>better</em>, <em>worse</em>: "));
         assert!(page.contains("x faster)"), "{page}");
         let names = ["decode.token_ms</code>", "decode.step_ms</code>"];
         let found = names.map(|name| page.matches(name).count());
