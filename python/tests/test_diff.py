@@ -76,7 +76,7 @@ def test_parts_without_samples_of_the_host_are_gaps_and_other_idle_time() -> Non
             {"metric": "class_copy_ms", "change": 0.2, "verdict": "none"},
         ],
     }
-    other = {**stage, "stage": "prefill", "other_work": "512 against 811 prompt tokens per step"}
+    other = {**stage, "stage": "prefill", "other_work": "512 vs 811 prompt tokens per step"}
     comparison = {"verdict": "Changed", "lines": [], "conditions": [], "stages": [other, stage]}
     assert stage2.Diff(comparison).lines["changed"] == (
         "decode, per token: -9.19 ms idle: launch gaps; -0.87 ms idle: other; +41.0 us gemm"

@@ -72,11 +72,11 @@ const NUMBERS: [(&str, &str, f64, NumberOf); 4] = [
     ("memory clock, MHz", "times of memory-bound kernels follow it", 0.02, |r| {
         clock(r, |clocks| clocks.memory_clock_mhz)
     }),
-    ("requests in a decode step", "a step does a different amount of work", SAME_WORK, |r| {
+    ("requests in a decode step", "steps do different amounts of work", SAME_WORK, |r| {
         let kind = r.engine.as_ref()?.timed("decode")?;
         Some(kind.decode_requests_mean)
     }),
-    (PREFILL_TOKENS, "a step does a different amount of work", SAME_WORK, |r| {
+    (PREFILL_TOKENS, "steps do different amounts of work", SAME_WORK, |r| {
         r.engine.as_ref()?.timed("prefill")?.prefill_tokens_mean
     }),
 ];
@@ -167,11 +167,11 @@ const TOPICS: [(&str, Severity, &str); 34] = [
     ("GPU", Warning, "times differ for that reason alone: calls can be compared, times cannot"),
     ("number of GPUs", Warning, "sums are over different numbers of GPUs"),
     ("model", Warning, "the sides compute different things"),
-    ("batch size", Warning, "a step does a different amount of work"),
-    ("prompt tokens", Warning, "a step does a different amount of work"),
+    ("batch size", Warning, "steps do different amounts of work"),
+    ("prompt tokens", Warning, "steps do different amounts of work"),
     ("decode steps", Warning, "decode is compared per token; later tokens read a longer KV cache"),
-    ("images per prompt", Warning, "a step does a different amount of work"),
-    ("crops per image", Warning, "a step does a different amount of work"),
+    ("images per prompt", Warning, "steps do different amounts of work"),
+    ("crops per image", Warning, "steps do different amounts of work"),
     (
         CONCURRENT,
         Warning,
@@ -189,7 +189,7 @@ const TOPICS: [(&str, Severity, &str); 34] = [
     (
         "CUDA graphs",
         Warning,
-        "graphs replace launches: so names, calls, gaps and host times differ",
+        "graphs replace launches, so kernel names, call counts, gaps and host times differ",
     ),
     (
         "reasons for lower clocks",
@@ -303,7 +303,7 @@ pub(crate) fn other_work(stage: &str, sides: [Vec<&Report>; 2]) -> Option<String
     let [a, b] = [a?, b?];
     ((b - a).abs() > SAME_WORK * a.abs().max(b.abs())).then(|| {
         let [a, b] = shown_pair(a, b);
-        format!("{a} against {b} {noun} per step")
+        format!("{a} vs {b} {noun} per step")
     })
 }
 
@@ -334,7 +334,7 @@ pub(crate) fn unlike(before: &[Run<'_>], after: &[Run<'_>], of: &Comparison) -> 
         let reason = match what.as_str() {
             "simulated" => "one GPU is simulated".to_owned(),
             "GPU" => "different GPUs".to_owned(),
-            "number of GPUs" => format!("{before} against {after} GPUs"),
+            "number of GPUs" => format!("{before} vs {after} GPUs"),
             "model" => "different models".to_owned(),
             what if OF_WORKLOAD.contains(&what) => "different workloads".to_owned(),
             _ => continue,

@@ -17,10 +17,10 @@ use crate::judged::{Noise, NoiseMethod, Verdict, is_apart};
 use crate::libraries::libraries;
 use crate::lines::lines;
 use crate::metric::{
-    Measured, Origin, PARTS_OF_STEP, REST_OF_IDLE, RUN_METRICS, class_metric, expected, of_host,
-    of_run, of_stage, stage_kinds,
+    Measured, Origin, PARTS_OF_STEP, REST_OF_IDLE, RUN_METRICS, class_metric, expected,
+    is_additive, of_host, of_run, of_stage, stage_kinds,
 };
-use crate::noise::{Expected, interval, judge, median, points};
+use crate::noise::{Centre, Expected, judge, median, points};
 use crate::stage_view::{Basis, StageView, Unit};
 use crate::verdict::{time_of, verdict};
 use crate::work::{KernelTime, RunWork, StageWork, by_stage, changes, sums_by_class, tells_cold};
@@ -91,8 +91,9 @@ pub fn compare(
     let stages: Vec<StageChange> = stages.into_iter().map(|(_, change)| change).collect();
     let [a, b] =
         [before, after].map(|side| side.iter().map(|run| of_run(run.report)).collect::<Vec<_>>());
-    let run =
-        RUN_METRICS.iter().filter_map(|kind| metric(kind.name, kind.unit, kind.better, &a, &b));
+    let run = RUN_METRICS
+        .iter()
+        .filter_map(|kind| metric(kind.name, kind.unit, kind.better, &a, &b, Centre::Median));
     let libraries = libraries(before, after, &stages);
     let mut comparison = Comparison {
         before: before.iter().map(compared).collect(),
@@ -222,7 +223,9 @@ fn stage(name: &str, sides: &[Vec<Gathering<'_>>; 2]) -> (usize, StageChange) {
     let named = stage_kinds().map(|kind| (kind.name.to_owned(), kind.unit, kind.better));
     let metrics: Vec<MetricChange> = named
         .chain(by_class)
-        .filter_map(|(name, unit, better)| metric(&name, unit, better, &a_values, &b_values))
+        .filter_map(|(name, unit, better)| {
+            metric(&name, unit, better, &a_values, &b_values, centre(&name))
+        })
         .collect();
     let [before, after] = [&a, &b].map(|side| -> Vec<RunWork<'_>> {
         side.iter().filter_map(|(view, work)| Some((*work, basis.units(view, is_warm)?))).collect()
@@ -363,7 +366,8 @@ fn host_causes(
     let (Some(before), Some(after)) = (of_side(a, of_a), of_side(b, of_b)) else {
         return Vec::new();
     };
-    let change = |cause: &str| metric(cause, MetricUnit::Ms, Better::Lower, &before, &after);
+    let change =
+        |cause: &str| metric(cause, MetricUnit::Ms, Better::Lower, &before, &after, Centre::Mean);
     let all = causes.all.iter().map(String::as_str).chain([REST_OF_IDLE]);
     let mut changes: Vec<MetricChange> = all.filter_map(change).collect();
     let size = |change: &MetricChange| change.change.unwrap_or(0.0).abs();
@@ -411,6 +415,14 @@ fn host_absent(sides: [&StageSide<'_>; 2]) -> Option<String> {
     })
 }
 
+/// What stands for the runs of a side: of what is a part of the mean step, the mean.
+fn centre(name: &str) -> Centre {
+    match is_additive(name) {
+        true => Centre::Mean,
+        false => Centre::Median,
+    }
+}
+
 /// A metric on both sides; nothing where no run has it.
 fn metric(
     name: &str,
@@ -418,6 +430,7 @@ fn metric(
     better: Better,
     before: &[BTreeMap<String, Measured>],
     after: &[BTreeMap<String, Measured>],
+    centre: Centre,
 ) -> Option<MetricChange> {
     let known = |side: &[BTreeMap<String, Measured>]| -> Vec<Measured> {
         side.iter().filter_map(|run| run.get(name).copied()).collect()
@@ -429,12 +442,11 @@ fn metric(
     let values = |side: &[Measured]| side.iter().map(|number| number.value).collect::<Vec<f64>>();
     let (a_values, b_values) = (values(&a), values(&b));
     let (expected, within) = expected(name, &a, &b);
-    let (verdict, noise) = judge(&a_values, &b_values, expected, within);
-    let (old, new) = (median(&a_values), median(&b_values));
+    let (verdict, noise, ratios) = judge(&a_values, &b_values, expected, within, centre);
+    let (old, new) = (centre.of(&a_values), centre.of(&b_values));
     let change = old.zip(new).map(|(old, new)| new - old);
     let percent = change.zip(old).filter(|(_, old)| *old != 0.0);
     let several = before.len() > 1 || after.len() > 1;
-    let ratios = interval(&a_values, &b_values, noise.method, noise.single);
     // MFU and MBU are judged as the time that they follow from, which is an amount.
     let interval = match unit {
         MetricUnit::Percent => points(&a_values, &b_values, noise.method, noise.single)

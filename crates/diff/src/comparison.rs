@@ -322,6 +322,8 @@ impl StageChange {
                 NOT_COMPARABLE
             }
             true if is_of_steps && self.opposed().is_some() => metric.direction(),
+            true if metric.reads_zero(metric.before) => "new",
+            true if metric.reads_zero(metric.after) => GONE,
             true if self.is_minor(metric) => match metric.word() {
                 "better" => "better (minor)",
                 "worse" => "worse (minor)",
@@ -439,9 +441,10 @@ pub struct MetricChange {
     pub unit: MetricUnit,
     /// Which way is better.
     pub better: Better,
-    /// Median over the runs before; null: no run has it.
+    /// Median over the runs before, or the mean of what is a part of the mean step (window, busy and idle times, their
+    /// causes, and times of kernels); null: no run has it.
     pub before: Option<f64>,
-    /// Median over the runs after.
+    /// The same over the runs after.
     pub after: Option<f64>,
     /// In the unit.
     pub change: Option<f64>,
@@ -467,14 +470,24 @@ pub struct MetricChange {
 }
 
 impl MetricChange {
-    /// The change in percent of the value before; nothing for a share, whose change is in percentage points.
+    /// The change in percent of the value before; nothing for a share, whose change is in percentage points, and of next to
+    /// nothing.
     pub fn relative_percent(&self) -> Option<f64> {
-        self.change_percent.filter(|_| self.unit != MetricUnit::Percent)
+        let is_share = self.unit == MetricUnit::Percent;
+        self.change_percent.filter(|_| !is_share && !self.reads_zero(self.before))
+    }
+
+    /// Whether it is a time that reads 0.000 ms.
+    fn reads_zero(&self, value: Option<f64>) -> bool {
+        self.unit == MetricUnit::Ms && value.is_some_and(|ms| ms.abs() < 0.0005)
     }
 
     /// What decided on the change, in the unit of its percentage; nothing where it is not judged, exact, or has no
     /// percentage.
     pub fn noise_text(&self) -> Option<NoiseText> {
+        if let Some(ends) = self.interval.filter(|_| self.reads_zero(self.before)) {
+            return Some(NoiseText::Interval(ends_text(ends, 3), " ms"));
+        }
         let is_share = self.unit == MetricUnit::Percent;
         let (scale, unit, digits) = match self.before.filter(|before| *before != 0.0) {
             _ if is_share => (1.0, " points", self.digits()),
@@ -938,5 +951,9 @@ mod tests {
         assert_eq!(said(of([-0.09, -0.05], false)), ("too small", "[-0.9, -0.5]".to_owned()));
         assert_eq!(said(of([-0.3, 0.1], false)), ("within noise", "[-3.0, +1.0]".to_owned()));
         assert_eq!(said(of([-9.0, 19.0], true)), ("not judged", "[-90.0, +190.0]".to_owned()));
+        // Of next to nothing a percentage says nothing.
+        let from_nothing = MetricChange { before: Some(0.00003), ..of([0.01, 0.02], false) };
+        assert_eq!(from_nothing.relative_percent(), None);
+        assert_eq!(said(from_nothing).1, "[+0.010, +0.020]");
     }
 }

@@ -346,8 +346,10 @@ fn find_metric<'c>(condition: &Condition, of: &'c Comparison) -> Result<&'c Metr
         return Err(condition.unknown_stage(of).unwrap_or_default());
     };
     match change.presence {
-        Presence::New => return Err(format!("the stage `{stage}` is missing before")),
-        Presence::Vanished => return Err(format!("the stage `{stage}` is missing after")),
+        Presence::New => return Err(format!("the runs before the change have no stage `{stage}`")),
+        Presence::Vanished => {
+            return Err(format!("the runs after the change have no stage `{stage}`"));
+        }
         Presence::Both => {}
     }
     let found = change.metric(&condition.metric);
@@ -409,15 +411,26 @@ fn decide(
         Direction::Growth => metric.change.unwrap_or(0.0),
         Direction::Fall => -metric.change.unwrap_or(0.0),
     };
-    let beyond_absolute = condition.absolute.is_none_or(|limit| change > limit);
-    let beyond_relative = condition.relative.is_none_or(|limit| match metric.before {
-        Some(before) if before != 0.0 => change * 100.0 / before.abs() > limit,
-        // Any growth from zero is beyond any share of it.
-        _ => true,
+    let is_beyond = |change: f64| {
+        let beyond_absolute = condition.absolute.is_none_or(|limit| change > limit);
+        let beyond_relative = condition.relative.is_none_or(|limit| match metric.before {
+            Some(before) if before != 0.0 => change * 100.0 / before.abs() > limit,
+            // Any growth from zero is beyond any share of it.
+            _ => true,
+        });
+        change > 0.0 && beyond_absolute && beyond_relative
+    };
+    let most = metric.interval.map(|[least, most]| match condition.direction {
+        Direction::Growth => most,
+        Direction::Fall => -least,
     });
-    let is_beyond = change > 0.0 && beyond_absolute && beyond_relative;
+    let is_open = most.is_some_and(is_beyond);
+    let is_beyond = is_beyond(change);
     let doubt = undecided(metric);
     match (condition.expected, is_beyond, doubt) {
+        (false, false, _) if is_open => {
+            (Outcome::Passed, format!("{numbers}: within the limit; {OPEN}"))
+        }
         (false, false, _) => (Outcome::Passed, format!("{numbers}: within the limit")),
         (false, true, Some(why)) if !strict => {
             let text = format!(
@@ -439,7 +452,8 @@ fn decide(
             (Outcome::Failed, format!("{numbers}: the expected change did not happen"))
         }
         (true, true, Some(why)) => {
-            let text = format!("{numbers}: as expected, but {why}; {}", remedy(metric));
+            let text =
+                format!("{numbers}: in the expected direction, but {why}; {}", remedy(metric));
             (Outcome::Failed, text)
         }
         (true, true, None) => {
@@ -447,6 +461,9 @@ fn decide(
         }
     }
 }
+
+/// Behind a condition that passed, of a number whose interval exceeds its limit.
+const OPEN: &str = "noise does not exclude a change beyond it";
 
 /// Why nothing decides whether the change is more than noise; nothing where it is more.
 fn undecided(metric: &MetricChange) -> Option<String> {
@@ -574,6 +591,29 @@ mod tests {
                 assert_eq!(found, outcome, "{after}: {text}");
                 assert!(text.contains(said), "{text}");
             }
+        }
+    }
+
+    #[test]
+    fn a_condition_that_passes_says_so_if_the_noise_exceeds_its_limit() {
+        let of = |most: f64| MetricChange {
+            metric: "step_ms".to_owned(),
+            unit: MetricUnit::Ms,
+            better: Better::Lower,
+            before: Some(10.0),
+            after: Some(9.9),
+            change: Some(-0.1),
+            change_percent: Some(-1.0),
+            verdict: Verdict::None,
+            word: String::new(),
+            noise: Noise { method: NoiseMethod::RankTest, ..Noise::default() },
+            interval: Some([-1.0, most]),
+            before_runs: vec![10.0; 4],
+            after_runs: vec![9.9; 4],
+        };
+        for (most, is_open) in [(2.0, true), (0.4, false)] {
+            let (found, text) = decide(&parsed("decode.step_ms>+5%"), &of(most), "", false);
+            assert_eq!((found, text.ends_with(OPEN)), (Outcome::Passed, is_open), "{text}");
         }
     }
 

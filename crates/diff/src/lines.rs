@@ -13,7 +13,7 @@ use crate::comparison::{
 use crate::judged::{GONE, NOT_JUDGED, Verdict, either};
 use crate::next::next;
 use crate::noise::{ALPHA, is_tested, largest_p, smallest_p};
-use crate::verdict::{NAME_LIMIT, STAGES, STEP, is_unjudged, time_of, timed};
+use crate::verdict::{NAME_LIMIT, STAGES, STEP, is_unjudged, time_of, timed, versus};
 
 const ABSENT: &str = "not known";
 
@@ -256,7 +256,7 @@ fn kernels(of: &Comparison, stages: &[&StageChange]) -> String {
     let names = names.iter().filter(|(number, _)| *number > 0);
     let names: Vec<String> =
         names.map(|(number, what)| format!("{} {what}", count(*number))).collect();
-    let none = "no kernel changed GPU time by 1 % or more beyond noise";
+    let none = "no kernel's GPU time changed by 1 % or more beyond noise";
     let of_steps = comparable.clone().filter(|stage| stage.per != Per::Run);
     let mut rows = of_steps.flat_map(|stage| &stage.work);
     let is_compared = rows.any(|row| row.presence() == Presence::Both);
@@ -268,7 +268,7 @@ fn kernels(of: &Comparison, stages: &[&StageChange]) -> String {
         (Some(most), names) if names.is_empty() => most,
         (Some(most), names) => format!("{most}; {names}"),
         (None, names) if names.is_empty() => none.to_owned(),
-        (None, names) => format!("{names}, but none changed GPU time by 1 % or more"),
+        (None, names) => format!("{names}, but no GPU time changed by 1 % or more"),
     }
 }
 
@@ -380,14 +380,14 @@ fn noise(of: &Comparison) -> String {
             format!("± is the noise of steps within these two runs, at least 5 %{}", not_judged(of))
         }
         (1, n) | (n, 1) => format!(
-            "[ ] covers the noise within the single run and the spread of the {n}; a change counts if [ ] excludes 0 \
+            "[ ] covers the spread of the {n} runs and the noise within the one; a change counts if [ ] excludes 0 \
              and it is at least 5 %{}",
             not_judged(of)
         ),
         (a, b) if smallest_p(a, b) > ALPHA => format!(
             "[ ] is the range over all pairs of runs, widened by the larger spread of a side; a change counts if \
-             [ ] excludes 0 and it is at least 1 %; {a} vs {} are too few to reach p = 0.05 (4 per side are enough)",
-            counted(b as u64, "run")
+             [ ] excludes 0 and it is at least 1 %; {} are too few to reach p = 0.05 (4 per side are enough)",
+            versus(a, b)
         ),
         (a, b) if !is_tested(a, b) => format!(
             "[ ] is the range over all pairs of runs, widened by the larger spread of a side; a change counts if \

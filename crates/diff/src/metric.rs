@@ -444,6 +444,13 @@ impl Found {
     }
 }
 
+/// Whether it is a part of the mean step, or that itself.
+pub(crate) fn is_additive(name: &str) -> bool {
+    PARTS_OF_STEP.contains(&name)
+        || ["gpu_busy_ms", "kernel_ms"].contains(&name)
+        || class_of_metric(name).is_some()
+}
+
 /// Parts of the time of a step. A run has a single value of each.
 pub(crate) const PARTS_OF_STEP: [&str; 4] =
     ["window_ms", "idle_ms", "launch_gaps_ms", "other_work_ms"];

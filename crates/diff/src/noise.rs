@@ -36,6 +36,26 @@ impl Spread {
     }
 }
 
+/// What stands for the runs of a side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Centre {
+    Median,
+    /// Of the parts of a whole: only means add up.
+    Mean,
+}
+
+impl Centre {
+    pub(crate) fn of(self, values: &[f64]) -> Option<f64> {
+        match self {
+            Centre::Median => median(values),
+            Centre::Mean => {
+                let known: Vec<f64> = values.iter().copied().filter(|it| it.is_finite()).collect();
+                (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
+            }
+        }
+    }
+}
+
 /// What is known of the noise of a number before it is compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) enum Expected {
@@ -55,6 +75,9 @@ pub(crate) enum Expected {
 /// The noise within a run of each side: within the noisiest one where a side has several.
 pub(crate) type Within = Option<(Spread, Spread)>;
 
+/// A verdict, what decided on it, and the changes that the runs allow.
+pub(crate) type Judged = (Verdict, Noise, Option<[f64; 2]>);
+
 /// Whether the sides differ. Each value is that of a run. A single run has at least the noise within it, however many
 /// the other side has.
 pub(crate) fn judge(
@@ -62,8 +85,26 @@ pub(crate) fn judge(
     after: &[f64],
     expected: Expected,
     within: Within,
+    centre: Centre,
+) -> Judged {
+    let (verdict, noise) = judge_by_pairs(before, after, expected, within, centre);
+    let allowed = interval(before, after, noise.method, noise.single, centre);
+    let change = centre.of(after).zip(centre.of(before)).map_or(0.0, |(new, old)| new - old);
+    // What is shown says the opposite of most pairs of runs: nothing is certain.
+    match allowed.is_some_and(|[least, most]| least * change < 0.0 && most * change < 0.0) {
+        true => (Verdict::None, noise.of_another(), None),
+        false => (verdict, noise, allowed),
+    }
+}
+
+fn judge_by_pairs(
+    before: &[f64],
+    after: &[f64],
+    expected: Expected,
+    within: Within,
+    centre: Centre,
 ) -> (Verdict, Noise) {
-    let (Some(a), Some(b)) = (median(before), median(after)) else {
+    let (Some(a), Some(b)) = (centre.of(before), centre.of(after)) else {
         return (Verdict::Unknown, Noise::default());
     };
     let larger = a.abs().max(b.abs());
@@ -85,7 +126,7 @@ pub(crate) fn judge(
     let single = within_runs.filter(|_| before.len().min(after.len()) == 1);
     let allowed = |method| match expected {
         Expected::Share => points(before, after, method, single),
-        _ => interval(before, after, method, single),
+        _ => interval(before, after, method, single, centre),
     };
     let beyond = |threshold: f64| (b - a).abs() > threshold;
     let of = |method, threshold: Option<f64>, p_value, differs: bool| {
@@ -162,21 +203,22 @@ pub(crate) fn judge(
 /// the rank test they hold the change with a probability of 95 % and more; otherwise they are the differences between
 /// any two runs, and the larger spread of a side. Of amounts they are the ratios of two runs, so that a time and its
 /// reciprocal allow the same changes, and nothing falls by all of it. `single`: the noise within the single run of a side.
-pub(crate) fn interval(
+fn interval(
     before: &[f64],
     after: &[f64],
     method: NoiseMethod,
     single: Option<f64>,
+    centre: Centre,
 ) -> Option<[f64; 2]> {
     let are_amounts = before.iter().chain(after).all(|value| *value > 0.0);
     if !are_amounts {
         let none_negative = before.iter().chain(after).all(|value| *value >= 0.0);
-        let all_of_it = median(before).filter(|_| none_negative).unwrap_or(f64::INFINITY);
+        let all_of_it = centre.of(before).filter(|_| none_negative).unwrap_or(f64::INFINITY);
         let [least, most] = interval_of(before, after, method, single)?;
         return Some([least.max(-all_of_it), most]);
     }
     let logarithms = |side: &[f64]| side.iter().map(|value| value.ln()).collect::<Vec<f64>>();
-    let (old, new) = (median(before)?, median(after)?);
+    let (old, new) = (centre.of(before)?, centre.of(after)?);
     let single = single.map(|noise| noise / logarithmic_mean(old, new));
     let ends = interval_of(&logarithms(before), &logarithms(after), method, single)?;
     Some(ends.map(|end| old * end.exp_m1()))
@@ -357,6 +399,37 @@ fn doubled_ranks(before: &[f64], after: &[f64]) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn judge(a: &[f64], b: &[f64], expected: Expected, within: Within) -> (Verdict, Noise) {
+        let (verdict, noise, _) = super::judge(a, b, expected, within, Centre::Median);
+        (verdict, noise)
+    }
+
+    fn interval(
+        a: &[f64],
+        b: &[f64],
+        method: NoiseMethod,
+        single: Option<f64>,
+    ) -> Option<[f64; 2]> {
+        super::interval(a, b, method, single, Centre::Median)
+    }
+
+    #[test]
+    fn parts_are_judged_by_their_means_and_never_against_the_sign_that_is_shown() {
+        let of = |a: &[f64], b: &[f64]| super::judge(a, b, Expected::OneValue, None, Centre::Mean);
+        let (verdict, _, ends) = of(&[10.0, 10.0, 10.0, 14.0], &[6.0, 5.0, 5.0, 4.0]);
+        // 4 / 14 and 6 / 10 of a mean of 11.
+        let [least, most] = ends.expect("an interval");
+        assert!((least + 11.0 * 10.0 / 14.0).abs() < 1e-9 && (most + 4.4).abs() < 1e-9, "{ends:?}");
+        assert_eq!(verdict, Verdict::Decreased);
+        // One slow run makes the mean longer, and nearly all pairs of runs say shorter.
+        let before: Vec<f64> = (0..20).map(|at| 10.0 + f64::from(at) / 100.0).collect();
+        let mut after: Vec<f64> = before.iter().map(|ms| ms - 1.0).collect();
+        after[0] = 900.0;
+        let (verdict, noise, ends) = of(&before, &after);
+        assert_eq!((verdict, ends), (Verdict::None, None));
+        assert_eq!(noise.word(43.6, 10.1), "within noise");
+    }
 
     #[test]
     fn one_value_a_side_is_not_judged() {

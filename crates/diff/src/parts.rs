@@ -7,7 +7,7 @@ use stage2_contract::order::Order as _;
 use crate::comparison::{MetricChange, Presence, StageChange, WorkChange, WorkKind, WorkSide};
 use crate::judged::{GONE, NOT_JUDGED, Noise, NoiseMethod, UNLIKE, Verdict, either, ends_text};
 use crate::metric::class_metric;
-use crate::noise::{Expected, interval, judge};
+use crate::noise::{Centre, Expected, judge};
 
 impl StageChange {
     /// What its mean step changed by, in parts that add up to it: the window of that, as the bar of a report has it.
@@ -65,7 +65,7 @@ impl StageChange {
         };
         let sum = |at: usize| rows.iter().map(|part| part.sides_ns[at]).sum::<f64>();
         let sums_ns = [sum(0), sum(1)];
-        let sides_ns = whole.map_or(sums_ns, means_ns);
+        let sides_ns = whole.map_or(sums_ns, both_ns);
         let rest = match idle {
             None => "everything else",
             // The busy time leaves them out.
@@ -95,15 +95,13 @@ impl StageChange {
     }
 }
 
-/// A time of a side, ns: the mean over its runs, because only means add up.
-fn means_ns(metric: &MetricChange) -> [f64; 2] {
-    let runs = [&metric.before_runs, &metric.after_runs].map(|runs| mean(runs));
-    let [a, b] = [metric.before, metric.after].map(|ms| ms.unwrap_or(0.0));
-    [runs[0].unwrap_or(a) * NS_PER_MS, runs[1].unwrap_or(b) * NS_PER_MS]
+/// A time of both sides, ns.
+fn both_ns(metric: &MetricChange) -> [f64; 2] {
+    [metric.before, metric.after].map(|ms| ms.unwrap_or(0.0) * NS_PER_MS)
 }
 
-fn mean(values: &[f64]) -> Option<f64> {
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+fn interval_ns(metric: &MetricChange) -> Option<[f64; 2]> {
+    metric.interval.map(|ends| ends.map(|end| end * NS_PER_MS))
 }
 
 /// What the time of a stage changed by.
@@ -193,9 +191,7 @@ impl<'c> PartChange<'c> {
         };
         let (verdict, noise, interval) = match (&work[..], sum) {
             ([row], _) => (row.verdict, row.noise, row.interval),
-            (_, Some(sum)) => {
-                (sum.verdict, sum.noise.times(NS_PER_MS), interval_ns(sum, sides_ns[0]))
-            }
+            (_, Some(sum)) => (sum.verdict, sum.noise.times(NS_PER_MS), interval_ns(sum)),
             // The sum has no number of its own, but one row may be most of it.
             ([first, ..], None) if first.change_ns * change_ns > 0.0 && is_most(first) => {
                 (first.verdict, first.noise.of_another(), None)
@@ -205,36 +201,20 @@ impl<'c> PartChange<'c> {
                 (Verdict::None, noise, None)
             }
         };
-        let part = Self { work, cause: None, sides_ns, change_ns, verdict, noise, interval };
-        part.agreeing()
+        Self { work, cause: None, sides_ns, change_ns, verdict, noise, interval }
     }
 
     fn idle(metric: &MetricChange, cause: Option<&'c str>) -> Self {
-        let sides_ns = means_ns(metric);
-        let part = Self {
+        let sides_ns = both_ns(metric);
+        Self {
             work: Vec::new(),
             cause,
             sides_ns,
             change_ns: sides_ns[1] - sides_ns[0],
             verdict: metric.verdict,
             noise: metric.noise.times(NS_PER_MS),
-            interval: interval_ns(metric, sides_ns[0]),
-        };
-        part.agreeing()
-    }
-
-    /// Runs are judged by their medians, and parts are means: where these say the opposite, nothing is certain.
-    fn agreeing(mut self) -> Self {
-        let opposed = match self.verdict {
-            Verdict::Increased => self.change_ns <= 0.0,
-            Verdict::Decreased => self.change_ns >= 0.0,
-            Verdict::None | Verdict::Unknown => false,
-        };
-        if opposed {
-            (self.verdict, self.noise) = (Verdict::None, self.noise.of_another());
-            self.interval = None;
+            interval: interval_ns(metric),
         }
-        self
     }
 
     /// Idle time between consecutive launches, and all other idle time, where no cause is known.
@@ -252,7 +232,8 @@ impl<'c> PartChange<'c> {
         };
         let before = side(&idle.before_runs, &gaps.before_runs, [idle.before, gaps.before]);
         let after = side(&idle.after_runs, &gaps.after_runs, [idle.after, gaps.after]);
-        let (verdict, noise) = judge(&before, &after, Expected::OneValue, None);
+        let (verdict, noise, interval) =
+            judge(&before, &after, Expected::OneValue, None, Centre::Mean);
         let change_ns = all.change_ns - gaps_part.change_ns;
         let is_one_run = noise.method == NoiseMethod::OneRunEach;
         let is_less = step.threshold.is_some_and(|least| change_ns.abs() <= least * NS_PER_MS);
@@ -270,29 +251,14 @@ impl<'c> PartChange<'c> {
             change_ns,
             verdict: if noise.unlike { Verdict::None } else { verdict },
             noise: noise.times(NS_PER_MS),
-            interval: interval(&before, &after, noise.method, noise.single)
-                .map(|ends| ends.map(|end| end * NS_PER_MS)),
+            interval: interval.map(|ends| ends.map(|end| end * NS_PER_MS)),
         };
-        [gaps_part, others.agreeing()]
+        [gaps_part, others]
     }
 
     /// What decided on it, in percent of its time before; nothing where that is not known.
     pub fn noise_text(&self) -> Option<String> {
-        let percent = |ns: f64| ns * 100.0 / self.sides_ns[0];
-        let is_known = self.sides_ns[0] > 0.0;
-        match (self.noise.method, self.interval, self.noise.threshold) {
-            (NoiseMethod::OneRunEach, ..) => Some(self.noise.why_not_judged()?.to_owned()),
-            _ if self.noise.exceeds_value && self.interval.is_none() => {
-                Some(self.noise.why_not_judged()?.to_owned())
-            }
-            (_, Some(ends), _) if is_known => {
-                Some(format!("{} %", ends_text(ends.map(percent), 1)))
-            }
-            (NoiseMethod::FivePercent | NoiseMethod::Instances, _, Some(least)) if is_known => {
-                Some(format!("± {:.1} %", percent(least)))
-            }
-            _ => self.noise.p_value.map(|p| format!("p = {p:.3}")),
-        }
+        noise_text(self.noise, self.interval, self.sides_ns[0])
     }
 
     /// In a word, what became of it.
@@ -301,9 +267,12 @@ impl<'c> PartChange<'c> {
             [row] => row.presence(),
             _ => Presence::Both,
         };
+        let [had_none, has_none] = self.sides_ns.map(reads_zero);
         match (presence, self.verdict) {
             (Presence::New, _) => "new",
             (Presence::Vanished, _) => GONE,
+            (_, Verdict::Increased) if had_none && !has_none => "new",
+            (_, Verdict::Decreased) if has_none && !had_none => GONE,
             (_, Verdict::Increased) => "longer",
             (_, Verdict::Decreased) => "shorter",
             (_, Verdict::Unknown) => NOT_JUDGED,
@@ -335,12 +304,32 @@ impl<'c> PartChange<'c> {
 
 const NS_PER_MS: f64 = 1e6;
 
-/// What several runs allow of a part that takes so long before. The number has medians, and the part means: the ratio is
-/// that of the number.
-fn interval_ns(metric: &MetricChange, before_ns: f64) -> Option<[f64; 2]> {
-    let median_ms = metric.before.filter(|ms| *ms > 0.0 && before_ns > 0.0);
-    let scale = median_ms.map_or(NS_PER_MS, |ms| before_ns / ms);
-    metric.interval.map(|ends| ends.map(|end| end * scale))
+impl WorkChange {
+    /// What decided on it, in percent of its time before; nothing where that is not known.
+    pub fn noise_text(&self) -> Option<String> {
+        noise_text(self.noise, self.interval, self.before.as_ref().map_or(0.0, |side| side.ns))
+    }
+}
+
+fn noise_text(noise: Noise, interval: Option<[f64; 2]>, before_ns: f64) -> Option<String> {
+    let percent = |ns: f64| ns * 100.0 / before_ns;
+    // Of next to nothing a percentage says nothing.
+    let is_known = !reads_zero(before_ns);
+    match (noise.method, interval, noise.threshold) {
+        (NoiseMethod::OneRunEach, ..) => Some(noise.why_not_judged()?.to_owned()),
+        (_, None, _) if noise.exceeds_value => Some(noise.why_not_judged()?.to_owned()),
+        (_, Some(ends), _) if is_known => Some(format!("{} %", ends_text(ends.map(percent), 1))),
+        (_, Some(ends), _) => Some(format!("{} ms", ends_text(ends.map(|ns| ns / NS_PER_MS), 3))),
+        (NoiseMethod::FivePercent | NoiseMethod::Instances, _, Some(least)) if is_known => {
+            Some(format!("± {:.1} %", percent(least)))
+        }
+        _ => noise.p_value.map(|p| format!("p = {p:.3}")),
+    }
+}
+
+/// Whether a time reads 0.000 ms.
+fn reads_zero(ns: f64) -> bool {
+    ns.abs() < 500.0
 }
 
 /// Idle time between consecutive launches.

@@ -91,6 +91,14 @@ impl Comparison {
     }
 }
 
+/// `4 vs 4 runs`, or `4 runs vs 1`.
+pub(crate) fn versus(a: usize, b: usize) -> String {
+    match b {
+        1 => format!("{a} runs vs 1"),
+        _ => format!("{a} vs {b} runs"),
+    }
+}
+
 /// The stages that the verdict is about. Work outside of ranges is not a stage.
 pub(crate) fn timed(of: &Comparison) -> Vec<&StageChange> {
     of.of_model().into_iter().filter(|stage| stage.per != Per::Run).collect()
@@ -157,7 +165,7 @@ pub(crate) fn verdict(of: &Comparison) -> String {
                 p => p.map_or_else(String::new, |p| format!(", p = {p:.3}")),
             };
             let few = if of.has_too_few_runs() { ", too few for a test" } else { "" };
-            format!("({a} vs {}{p}{few})", counted(b as u64, "run"))
+            format!("({}{p}{few})", versus(a, b))
         }
     };
     let with_care = if of.is_doubted() { ", with care" } else { "" };

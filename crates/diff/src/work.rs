@@ -11,7 +11,7 @@ use crate::comparison::{MatchedBy, WorkChange, WorkKind, WorkSide, WorkTotal};
 use crate::judged::{Noise, NoiseMethod, Verdict};
 use crate::libraries::library_of;
 use crate::metric::RelativeError;
-use crate::noise::{Expected, Spread, interval, judge, median, noisiest};
+use crate::noise::{Centre, Expected, Spread, judge, noisiest};
 use crate::stage_view::Units;
 
 /// A stage's work in one run, with the units that it is divided by.
@@ -136,19 +136,7 @@ fn row(
             let [a, b] = sides.map(|runs| runs.map(|(ns, _)| ns).collect::<Vec<f64>>());
             let within = x.zip(y);
             let expected = if within.is_some() { Expected::Samples } else { Expected::OneValue };
-            let (verdict, noise) = judge(&a, &b, expected, within);
-            // Runs are judged by their medians, and a row shows means: where these say the opposite,
-            // nothing is certain.
-            match verdict.is_change() && verdict != of_sign {
-                true => (Verdict::None, noise.of_another(), None),
-                false => {
-                    let allowed = interval(&a, &b, noise.method, noise.single);
-                    // A row shows means: the ratios are those of the runs.
-                    let scale = median(&a).filter(|old| *old > 0.0 && old_ns > 0.0);
-                    let scale = scale.map_or(1.0, |old| old_ns / old);
-                    (verdict, noise, allowed.map(|ends| ends.map(|end| end * scale)))
-                }
-            }
+            judge(&a, &b, expected, within, Centre::Mean)
         }
         _ => {
             let exact =

@@ -5,6 +5,7 @@ mod page;
 mod parts;
 mod screen;
 mod sides;
+mod words;
 
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{ABSENT, count, counted, or_absent, shown_time};
@@ -21,6 +22,7 @@ use stage2_model::{Finding, Severity};
 
 use crate::aligned::aligned;
 use crate::table::{Table, capitalised, name, paragraph, sentence, text};
+use words::{MEDIANS, MIXED, caption, words};
 
 const LABEL_CHARS: usize = 60;
 /// Runs of a side that are named one by one.
@@ -223,8 +225,9 @@ pub fn unlike(diff: &Diff) -> Vec<Finding> {
     unlike.filter(|of| !of.conditions.is_empty()).map(finding).collect()
 }
 
-/// What became of each condition, with its reason.
-pub fn outcomes(diff: &Diff) -> Vec<(Outcome, String)> {
+/// What became of each condition, with its reason. Those that passed share a sentence where a terminal of so many lines has
+/// no room for one each.
+pub fn outcomes(diff: &Diff, height: usize) -> Vec<(Outcome, String)> {
     let of = |comparison: &Comparison| {
         let sentence = |row: &ConditionResult| {
             let how = match (row.outcome, row.expected) {
@@ -239,7 +242,16 @@ pub fn outcomes(diff: &Diff) -> Vec<(Outcome, String)> {
             let said = format!("{option} '{condition}' {how} for {}: {why}", title(comparison));
             (row.outcome, said)
         };
-        comparison.conditions.iter().map(sentence).collect::<Vec<_>>()
+        let rows = &comparison.conditions;
+        if !screen::is_folded(comparison, height) {
+            return rows.iter().map(sentence).collect::<Vec<_>>();
+        }
+        let (passed, others): (Vec<&ConditionResult>, Vec<_>) =
+            rows.iter().partition(|row| row.outcome == Outcome::Passed);
+        let named: Vec<String> =
+            passed.iter().map(|row| format!("{} '{}'", option_of(row), row.condition)).collect();
+        let said = format!("{} conditions passed: {}", passed.len(), named.join(", "));
+        others.into_iter().map(sentence).chain([(Outcome::Passed, said)]).collect()
     };
     diff.comparisons.iter().flat_map(of).collect()
 }
@@ -327,24 +339,13 @@ fn markdown_of(diff: &Diff, width: usize) -> String {
 /// A comparison without its title and its screen.
 fn body(of: &Comparison) -> String {
     let details: String = shown_stages(of)
-        .map(|stage| format!("## {}\n\n{}", name(&stage.stage), details(stage)))
+        .map(|stage| format!("## {}\n\n{}", name(&stage.stage), details(of, stage)))
         .collect();
     let tables = condition_table(of) + &stage_table(of) + &run_table(of) + &details;
     let all = tables + &other_tables(of);
-    let note = not_judged_note(&all);
-    all + &note
+    let words = words(&all);
+    all + &words
 }
-
-/// Why numbers are not judged, at the first table that has some; nothing where all are.
-fn not_judged_note(page: &str) -> String {
-    match page.contains("not judged") && !page.contains(NOT_JUDGED) {
-        true => paragraph(NOT_JUDGED),
-        false => String::new(),
-    }
-}
-
-const NOT_JUDGED: &str = "Not judged: a run has the number only once, or the ± or interval reaches twice or half the value \
-                          before. A clear change counts, however wide its interval is.";
 
 /// A number of the stages in each run of both sides: what the median of a side is of.
 struct OfRuns<'c> {
@@ -371,16 +372,13 @@ fn of_runs(of: &Comparison) -> Vec<OfRuns<'_>> {
     numbers.collect()
 }
 
-/// What the numbers before and after are where a side has several runs.
-const MEDIANS: &str = "In tables, before and after are medians over the runs of each side. The bars and their parts are means, which add up.";
-
-/// The numbers of each run, which the medians of the other tables are of.
+/// The numbers of each run, which the medians of the stages are of.
 fn run_table(of: &Comparison) -> String {
     let numbers = of_runs(of);
     match numbers.is_empty() {
         true => String::new(),
         false => {
-            format!("## Individual runs\n\n{}{}", run_values(of, &numbers), paragraph(MEDIANS))
+            format!("## Individual runs\n\n{}", run_values(of, &numbers))
         }
     }
 }
@@ -423,9 +421,7 @@ fn condition_table(of: &Comparison) -> String {
 }
 
 fn stage_table(of: &Comparison) -> String {
-    let stages = stages(of);
-    let note = not_judged_note(&stages);
-    format!("## Stages\n\n{stages}{note}")
+    format!("## Stages\n\n{}{}", stages(of), caption(of, MEDIANS))
 }
 
 fn other_tables(of: &Comparison) -> String {
@@ -439,7 +435,7 @@ fn other_tables(of: &Comparison) -> String {
     }
     if !of.run.is_empty() {
         let rows: Vec<&MetricChange> = of.run.iter().collect();
-        out.push_str(&format!("## Whole run\n\n{}", metrics(&rows, None)));
+        out.push_str(&format!("## Whole run\n\n{}{}", metrics(&rows, None), caption(of, MEDIANS)));
     }
     out
 }
@@ -559,7 +555,7 @@ fn stages(of: &Comparison) -> String {
         .right("before", |row| own(row, 0).or_else(|| of_metric(row, |m| side_cells(m)[0].clone())))
         .right("after", |row| own(row, 1).or_else(|| of_metric(row, |m| side_cells(m)[1].clone())))
         .right("change", |row| of_metric(row, difference_cell))
-        .right("change %", |row| of_metric(row, percent_cell))
+        .right("change %", |row| of_metric(row, |m| percent_cell(m) + &factor(m)))
         .left("difference", verdict)
         .left(NOISE, |row| match (row.0.presence, own(row, 0)) {
             (Presence::Both, Some(_)) => row.0.other_work.as_deref().map(text),
@@ -582,7 +578,7 @@ fn stages(of: &Comparison) -> String {
     table + &paragraph(&format!("Not shown: {apart} outside the model (warm-ups, operators)."))
 }
 
-fn details(stage: &StageChange) -> String {
+fn details(of: &Comparison, stage: &StageChange) -> String {
     let mut out = String::new();
     // What an instance of a stage is called, the reports know.
     let per = if stage.per == Per::Instance { stage.per_word() } else { &stage.per_text };
@@ -590,18 +586,15 @@ fn details(stage: &StageChange) -> String {
         out.push_str(&sentence(&format!("The sides are not comparable: {why}.")));
         out.push(' ');
     }
-    let busy = stage.metric("gpu_busy_ms").and_then(|busy| Some((busy, busy.change? * 1e6)));
+    let busy = stage.metric("gpu_busy_ms").and_then(|busy| Some(busy.change? * 1e6));
     // A reader compares the two.
     let sum = signed_time(stage.work_total.change_ns);
-    let overlaps = match busy.map(|(busy, ns)| (busy, signed_time(ns))) {
-        Some((_, change)) if change == sum => String::new(),
-        Some((busy, change)) if !busy.before_runs.is_empty() => {
-            format!("; GPU busy ({change}) is a difference of medians and counts overlaps once")
-        }
-        Some((_, change)) if stage.has_other_busy() => {
+    let overlaps = match busy.map(signed_time) {
+        Some(change) if change == sum => String::new(),
+        Some(change) if stage.has_other_busy() => {
             format!("; GPU busy ({change}) leaves out outliers and counts overlaps once")
         }
-        Some((_, change)) => {
+        Some(change) => {
             format!("; GPU busy ({change}) counts overlaps once")
         }
         None => String::new(),
@@ -625,7 +618,12 @@ fn details(stage: &StageChange) -> String {
         let repeats = REPEATS.contains(&name) && stage.metric("step_ms").is_some();
         let is_open = metric.noise.unlike && metric.change != Some(0.0);
         let is_change = metric.verdict.is_change() || is_open;
-        ALWAYS.contains(&name) || (is_change && is_large && !repeats)
+        // One token per step: one row.
+        let is_token = |token: &MetricChange| {
+            name == "step_ms" && [token.before, token.after] == [metric.before, metric.after]
+        };
+        let repeats = repeats || stage.metric("token_ms").is_some_and(is_token);
+        !repeats && (ALWAYS.contains(&name) || is_change && is_large)
     };
     let [window, step] = ["window_ms", "step_mean_ms"].map(|name| stage.metric(name)?.after);
     if window.zip(step).is_some_and(|(window, step)| window > step * LONGER) {
@@ -637,6 +635,7 @@ fn details(stage: &StageChange) -> String {
     // The sort is stable.
     shown.order_by_key(|metric| !metric.verdict.is_change());
     out.push_str(&metrics(&shown, Some(stage)));
+    out.push_str(&caption(of, MIXED));
     let left_out = stage.metrics.len() - shown.len();
     if left_out > 0 {
         out.push_str(&paragraph(&format!(
@@ -817,6 +816,16 @@ fn difference_cell(metric: &MetricChange) -> String {
 
 fn percent_cell(metric: &MetricChange) -> String {
     cell(metric.relative_percent(), |value| signed(value, 1))
+}
+
+/// ` (1.63x faster)`, of a time that changed.
+fn factor(metric: &MetricChange) -> String {
+    let is_time = metric.unit == MetricUnit::Ms && metric.verdict.is_change();
+    match metric.before.zip(metric.after).filter(|(a, b)| is_time && *a > 0.0 && *b > 0.0) {
+        Some((a, b)) if a > b => format!(" ({:.2}x faster)", a / b),
+        Some((a, b)) => format!(" ({:.2}x slower)", b / a),
+        None => String::new(),
+    }
 }
 
 fn us_cell(ns: Option<f64>) -> String {

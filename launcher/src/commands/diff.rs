@@ -1,6 +1,6 @@
 //! The reports of runs -> what changed between them, and whether that is too much.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
@@ -180,7 +180,10 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
         // In a script, too, a condition that cannot fail would pass unseen.
         terminal.warning(&Id::DiffReversed.found(what, "", remedy));
     }
-    let outcomes = view::outcomes(&diff);
+    // What is no terminal has any number of lines.
+    let lines = height(&std::io::stdout()).unwrap_or(usize::MAX);
+    let is_screen = !(args.json || args.full || terminal.is_quiet());
+    let outcomes = view::outcomes(&diff, if is_screen { lines } else { usize::MAX });
     for (outcome, sentence) in &outcomes {
         match outcome {
             Outcome::Undecided => {
@@ -336,12 +339,14 @@ pub(super) fn of_folders(folders: &[PathBuf]) -> Result<Diff, Failure> {
 
 type Side<'i> = Vec<&'i Input>;
 
-/// Whether both sides are the same files, whatever they were called.
+/// Whether both sides are the same reports of the same runs, whatever they were called, also as copies.
 fn are_same((before, after): &(Side<'_>, Side<'_>)) -> bool {
-    let files = |side: &Side<'_>| -> Option<BTreeSet<PathBuf>> {
-        side.iter().map(|input| input.path.canonicalize().ok()).collect()
+    let is_in = |side: &Side<'_>, one: &Input| {
+        side.iter().any(|input| {
+            input.identified().0 == one.identified().0 && input.read.report == one.read.report
+        })
     };
-    files(before).is_some_and(|before| files(after) == Some(before))
+    before.iter().all(|one| is_in(after, one)) && after.iter().all(|one| is_in(before, one))
 }
 
 /// The noise between runs follows from several runs: one that counts twice would make it too small.

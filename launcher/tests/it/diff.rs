@@ -65,10 +65,15 @@ fn runs_of_one_program_are_equal_and_a_longer_one_is_found() {
     std::os::unix::fs::symlink("../../b", sandbox.path("tmp/stage2/latest")).expect("link");
     let words = ["diff", "a", "--against", "latest", "long"];
     let assert = sandbox.launch_strictly(&words).assert().success();
-    assert.stdout(contains("the noise within the single run"));
+    assert.stdout(contains("and the noise within the one"));
     let words = ["diff", "a", "b", "--against", "latest", "a/metrics.json"];
     sandbox.launch_strictly(&words).assert().code(2).stderr(contains("name each run once"));
     let same = contains("Both sides are the same run");
+    // So is a copy of it.
+    fs::create_dir_all(sandbox.path("copied")).expect("folder");
+    fs::copy(sandbox.path("a/metrics.json"), sandbox.path("copied/metrics.json")).expect("a copy");
+    let words = ["diff", "a", "copied"];
+    sandbox.launch_strictly(&words).assert().success().stdout(same.clone());
     sandbox.launch_strictly(&["diff", "b", "latest"]).assert().success().stdout(same.clone());
     sandbox.launch_strictly(&["diff", "a", "latest"]).assert().success().stdout(same.not());
     // An improvement that was demanded is not there.
@@ -142,7 +147,7 @@ fn any_comparison_fits_a_terminal_of_80_by_24() {
     // What does not fit is left out whole, never the word that it is noise.
     let shown = screen(&sandbox, &[&now[2], &now[3]]);
     let first = [
-        "\nHardly comparable: 1 against 2 GPUs.\nNot judged (one run per side): ",
+        "\nHardly comparable: 1 vs 2 GPUs.\nNot judged (one run per side): ",
         " tokens/s ",
         "\nnext        ",
     ];
@@ -199,7 +204,7 @@ fn the_first_line_says_whether_anything_changed() {
     );
     assert!(
         better.contains(
-            "\ndecode: mean time per step 4.638 → 3.455 ms (-1.18 ms; median -1.30 ms)\n"
+            "\ndecode: mean of all runs 4.638 → 3.455 ms per step (-1.18 ms; p50 -1.30 ms)\n"
         ),
         "{better}"
     );
@@ -238,7 +243,7 @@ fn the_first_line_says_whether_anything_changed() {
     assert!(judged.iter().all(|word| !prefill.contains(word)), "{prefill}");
     assert!(
         page.contains(
-            "<summary>decode: mean time per step 4.638 → 3.455 ms (-1.18 ms; median -1.30 ms)</summary>"
+            "<summary>decode: mean of all runs 4.638 → 3.455 ms per step (-1.18 ms; p50 -1.30 ms)</summary>"
         ),
         "{page}"
     );
@@ -333,7 +338,7 @@ fn a_baseline_outlives_its_runs_and_is_compared_by_its_name() {
     run(&["baseline", "save", "main", &moe]).code(2).stderr(contains("--replace"));
     let [one, two, three, _] = four_runs(&sandbox, "vllm_server");
     run(&["baseline", "save", "main", &one, &two, "--replace"]).success();
-    let both = contains("baseline:main/1, baseline:main/2 → ").and(contains("(2 vs 1 run, "));
+    let both = contains("baseline:main/1, baseline:main/2 → ").and(contains("(2 runs vs 1, "));
     run(&["diff", "baseline:main", &three]).success().stdout(both);
     let behind = contains("→ baseline:main/1, baseline:main/2");
     run(&["diff", &three, "--against", "baseline:main"]).success().stdout(behind);

@@ -127,6 +127,18 @@ fn parts_of_several_runs_are_means_and_leave_no_rest() {
     // 2 ms of each step is work without rows.
     assert!((rest[0] - 2e6).abs() < 1.0 && (rest[1] - 2e6).abs() < 1.0, "{rest:?}");
     assert!((idle(0) - 12.25e6).abs() < 1.0 && (idle(1) - 5.5e6).abs() < 1.0);
+    // The tables have the same numbers, and the times of steps are medians.
+    let of = |name: &str| found.stages[0].metric(name).and_then(|metric| metric.before);
+    assert_eq!(of("window_ms"), Some(14.25));
+    assert_eq!(of("idle_ms").map(|ms| (ms * 1e6).round()), Some(12.25e6));
+    assert_eq!(of("step_ms"), Some(13.5));
+    for cause in &found.stages[0].host {
+        let part = parts.rows.iter().find(|part| part.cause == Some(&cause.metric));
+        let ns = part.expect("a part").sides_ns[0];
+        assert!((cause.before.expect("a time") * 1e6 - ns).abs() < 1.0, "{cause:?}");
+    }
+    let one = diff(&before.each_ref(), &after.each_ref()[..1], &[], false);
+    assert!(one.verdict.contains("(4 runs vs 1"), "{}", one.verdict);
 }
 
 #[test]

@@ -9,9 +9,10 @@ use stage2_diff::{
 use stage2_model::{AnswerLine, Severity};
 
 use super::{
-    COMMAND, MEDIANS, OTHERWISE, OfRuns, REST, SideFacts, condition_table, details, in_folder,
-    not_judged_note, of_runs, other_tables, page_title, parts as named, run_values, screen,
-    shown_stages, sides, stage_table, value_cell,
+    COMMAND, OTHERWISE, OfRuns, REST, SideFacts, condition_table, details, in_folder, of_runs,
+    other_tables, page_title, parts as named, run_values, screen, shown_stages, sides, stage_table,
+    value_cell,
+    words::{MEANS, words},
 };
 use crate::html::markdown::{attribute, html as from_markdown, text as escaped};
 use crate::table::{Table, capitalised, text};
@@ -99,18 +100,19 @@ fn comparison(of: &Comparison, at: usize, links: &BTreeMap<String, String>) -> S
         // Parts of steps that do other work say nothing.
         let has_picture = !is_first && stage.other_work.is_none();
         let picture = if has_picture { bars(stage, of) } else { String::new() };
-        let numbers = marked(&details(stage));
+        let numbers = marked(&details(of, stage));
         let said = format!("{}: {}", stage.stage, whole_of(stage));
         let said = escaped(said.trim_end_matches(':'));
         format!("<details>\n<summary>{said}</summary>\n{picture}{numbers}</details>\n")
     };
-    let picture = first.map(|stage| {
+    let picture: Option<String> = first.map(|stage| {
         let said = escaped(&format!("{}: {}", stage.stage, whole_of(stage)));
         format!("<h2>{said}</h2>\n{}", bars(stage, of))
     });
     let numbers: String = shown_stages(of).map(numbers).collect();
     let others = other_tables(of);
-    let note = not_judged_note(&(stage_table(of) + &numbers + &others));
+    let parts = picture.clone().unwrap_or_default();
+    let note = words(&(stage_table(of) + &parts + &numbers + &others));
     let caution = of.caution().map(|said| {
         format!("<div class=\"unlike\">\n<p class=\"verdict\">{}</p>\n</div>\n", escaped(&said))
     });
@@ -120,7 +122,7 @@ fn comparison(of: &Comparison, at: usize, links: &BTreeMap<String, String>) -> S
         breakable(&page_title(of)),
         caution.unwrap_or_default(),
         kind(of),
-        with_code(&of.verdict, escaped),
+        with_code(&tied(&of.verdict), escaped),
         conditions_line(of) + &lines(&FIRST_LINES),
         both_sides(of, links),
         marked(&condition_table(of)),
@@ -167,7 +169,7 @@ fn side(
     let command = |text: &String| format!("<br><code>{}</code>{otherwise}", breakable(text));
     let commands: String = commands.iter().map(command).collect();
     let report = |run: &ComparedRun| {
-        let name = breakable(in_folder(&run.label).1);
+        let name = breakable(&format!("{}/report.html", in_folder(&run.label).1));
         links.get(&run.label).map(|link| format!("<a href=\"{}\">{name}</a>", attribute(link)))
     };
     let reports: Vec<String> = runs_of.iter().filter_map(report).collect();
@@ -175,7 +177,7 @@ fn side(
         0 => String::new(),
         number => {
             let what = if number == 1 { "report" } else { "reports" };
-            format!("<br>{what}: {}", reports.join(", "))
+            format!("<br>{what} (links work where the runs are): {}", reports.join(", "))
         }
     };
     format!("<div><dt>{name}</dt><dd>{facts}{commands}{reports}</dd></div>\n")
@@ -183,7 +185,7 @@ fn side(
 
 /// Tables whose verdicts have the colours of the bars.
 fn marked(markdown: &str) -> String {
-    let html = from_markdown(markdown);
+    let html = tied(&from_markdown(markdown));
     let kinds = [
         ("better", "good"),
         ("worse", "bad"),
@@ -196,8 +198,33 @@ fn marked(markdown: &str) -> String {
     })
 }
 
+/// A text that breaks neither within an interval nor between a number and its unit.
+fn tied(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut is_interval = false;
+    for (at, char) in text.char_indices() {
+        let rest = text.get(at + char.len_utf8()..).unwrap_or_default();
+        is_interval = match char {
+            '[' => rest.starts_with(['+', '-', '0']),
+            ']' => false,
+            _ => is_interval,
+        };
+        let is_unit = || UNITS.iter().any(|unit| rest.starts_with(unit));
+        let is_behind = || out.ends_with(|c: char| c.is_ascii_digit() || c == ']' || c == '±');
+        match char == ' ' && (is_interval || is_behind() && (is_unit() || out.ends_with('±'))) {
+            true => out.push('\u{a0}'),
+            false => out.push(char),
+        }
+    }
+    out
+}
+
+/// Units that stay with their numbers.
+const UNITS: [&str; 6] = ["%", "ms", "us", "points", "J<", "W<"];
+
 /// A text whose long names break where their parts end.
 fn breakable(text: &str) -> String {
+    let text = &tied(text);
     let pieces = text.split_inclusive([':', ',', '_', '/', '<']);
     let pieces: Vec<String> = pieces.map(escaped).collect();
     let joined = pieces.join("<wbr>").replace('(', "<wbr>(");
@@ -230,7 +257,7 @@ fn single_runs(of: &Comparison) -> String {
     format!(
         "<h2>Individual runs</h2>\n<div class=\"table\"><table class=\"strips\">\n<thead><tr><th>Number</th>\
          <th>Side</th><th class=\"n end\">Min</th><th class=\"n\">Median</th><th class=\"n end\">Max</th>\
-         <th>Each run</th></tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n<p class=\"legend\">{MEDIANS} Each dot is a run, and the line is the median. Both \
+         <th>Each run</th></tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n<p class=\"legend\">Each dot is a run, and the line is the median. Both \
          sides of a number share one scale, which does not begin at 0.</p>\n\
          <details>\n<summary>Values of each run</summary>\n{}</details>\n",
         marked(&run_values(of, &numbers))
@@ -351,13 +378,13 @@ fn bars(stage: &StageChange, of: &Comparison) -> String {
                [a, b]: [Option<f64>; 2],
                bar: &str,
                ns: f64,
-               word: &str| {
+               [word, noise]: [&str; 2]| {
         // The difference of both sides as they are shown.
         let ms = match a.zip(b) {
             Some((a, b)) => rounded_difference(a / 1e6, b / 1e6, MetricUnit::Ms.digits(0.0)),
             None => ns / 1e6,
         };
-        let change = format!("{} ms {word}", signed(ms, MetricUnit::Ms.digits(0.0)));
+        let change = format!("{} ms", signed(ms, MetricUnit::Ms.digits(0.0)));
         let shown = |ns: f64| value_cell(Some(ns / 1e6), MetricUnit::Ms);
         // Of what reads 0.000 no percentage says anything.
         let percent = a.zip(b).filter(|(a, _)| *a > 0.0 && shown(*a) != shown(0.0));
@@ -369,8 +396,9 @@ fn bars(stage: &StageChange, of: &Comparison) -> String {
         let bar = if has_bars { format!("<td class=\"bar\">{bar}</td>") } else { String::new() };
         format!(
             "<tr{class}><td>{name}</td><td class=\"n end\">{a}</td><td class=\"n end\">{b}</td>{bar}\
-             <td class=\"n\">{}</td><td class=\"n end\">{percent}</td></tr>\n",
-            escaped(change.trim_end())
+             <td class=\"n\">{change}</td><td class=\"n end\">{percent}</td><td class=\"word\">{word}</td>\
+             <td class=\"n ends\">{}</td></tr>\n",
+            escaped(&tied(noise))
         )
     };
     fn shown_kernels<'c>(part: &PartChange<'c>, longest: f64) -> Vec<&'c WorkChange> {
@@ -423,8 +451,9 @@ fn bars(stage: &StageChange, of: &Comparison) -> String {
             // The change of one that took over from others says little of its class: grey, whatever its verdict.
             let is_change = work.verdict.is_change() && !part.is_swap(work);
             let bar = bar(work.change_ns, is_change, work.noise.is_judged());
-            let word = named::sign_less(work.word());
-            row(" class=\"part\"", &name, sides.map(Some), &bar, work.change_ns, word)
+            let noise = work.noise_text().unwrap_or_default();
+            let said = [work.word(), &noise];
+            row(" class=\"part\"", &name, sides.map(Some), &bar, work.change_ns, said)
         };
         shown_kernels(part, longest).into_iter().map(kernel).collect()
     };
@@ -433,8 +462,9 @@ fn bars(stage: &StageChange, of: &Comparison) -> String {
         let name = titled(&short, part.cause.unwrap_or(&short));
         let bar = bar(part.change_ns, part.is_beyond_noise(), part.is_judged());
         let class = if has_bars { "" } else { " class=\"soft\"" };
-        let word = named::sign_less(part.word());
-        row(class, &name, part.sides_ns.map(Some), &bar, part.change_ns, word) + &kernels(part)
+        let noise = part.noise_text().unwrap_or_default();
+        let said = [part.word(), &noise];
+        row(class, &name, part.sides_ns.map(Some), &bar, part.change_ns, said) + &kernels(part)
     };
     let sum = |sum: &named::Sum| {
         let bar = bar(sum.ns, sum.is_change, sum.is_judged);
@@ -451,14 +481,15 @@ fn bars(stage: &StageChange, of: &Comparison) -> String {
             }
             false => name,
         };
-        row(" class=\"soft\"", &name, sum.sides_ns.map(Some), &bar, sum.ns, "")
+        row(" class=\"soft\"", &name, sum.sides_ns.map(Some), &bar, sum.ns, ["", ""])
     };
     let bars: String = rows.iter().map(part).chain(sums.iter().map(sum)).collect();
     let per = stage.per_word();
     // All bars add up to it.
-    let total = parts.whole.map(|_| {
+    let total = parts.whole.map(|whole| {
         let (name, sides) = (format!("Mean time per {per}"), parts.sides_ns.map(Some));
-        row(" class=\"sum\"", &name, sides, "", parts.change_ns, "")
+        let noise = super::noise_cell(whole);
+        row(" class=\"sum\"", &name, sides, "", parts.change_ns, [stage.word(whole), &noise])
     });
     let bars = bars + &total.unwrap_or_default();
     let in_sums: Vec<&PartChange<'_>> = sums.iter().flat_map(|sum| &sum.parts).copied().collect();
@@ -478,23 +509,30 @@ fn bars(stage: &StageChange, of: &Comparison) -> String {
         .collect();
     let has_word = legend.is_empty() && bars.contains("not judged");
     let legend = if has_word { escaped(&open) } else { legend };
-    let legend = legend + &gaps(&parts);
+    let means = if of.is_of_two_runs() { "" } else { MEANS };
+    let smaller = smaller(stage, &in_sums);
+    let limits = if (bars.clone() + &smaller).contains("too small") { LIMITS } else { "" };
+    let legend = legend + means + limits + &gaps(&parts);
     format!(
         "<div class=\"table\"><table class=\"bars\">\n<thead><tr><th>Part of the mean time per {per}</th><th class=\"n\">\
          Before (ms)</th><th class=\"n\">After (ms)</th>{}<th class=\"n\">Change</th>\
-         <th class=\"n\">Change (%)</th></tr></thead>\n\
+         <th class=\"n\">Change (%)</th><th>Difference</th><th class=\"n\">± or interval</th></tr></thead>\n\
          <tbody>\n{bars}</tbody></table></div>\n<p class=\"legend\">{legend}</p>\n{}",
         if has_bars { "<th></th>" } else { "" },
-        smaller(stage, &in_sums)
+        smaller
     )
 }
 
+/// The limits of the parts, which are not only that of the line `noise`.
+const LIMITS: &str = " Too small: below the minimum of the line Noise (for a cause of idle time, also 1\u{a0}% of the idle time; \
+                      for a kernel, 0.1\u{a0}% of the GPU work).";
+
 /// Behind a rest that is less than nothing.
-const COUNTED_TWICE: &str = "negative: work at the same time counts in each of its parts";
+const COUNTED_TWICE: &str = "negative, because concurrent work is counted in every part";
 
 /// Launch gaps next to the causes of the same idle time, where they say more.
 fn gaps(parts: &Parts<'_>) -> String {
-    let said = screen::other_breakdown(parts, "the table of it is in All numbers");
+    let said = screen::other_breakdown(parts, "see All numbers");
     said.map_or_else(String::new, |said| format!("<br>{}\n", escaped(&capitalised(&said))))
 }
 
@@ -527,4 +565,16 @@ fn smaller(stage: &StageChange, parts: &[&PartChange<'_>]) -> String {
         "<details class=\"smaller\">\n<summary>{what}</summary>\n{}</details>\n",
         marked(&table)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_and_a_unit_stay_together() {
+        let said =
+            tied("-38.7 % [-44.9, -26.5] (-4.88 ms), [a, b], ± 5.0 %").replace('\u{a0}', "_");
+        assert_eq!(said, "-38.7_% [-44.9,_-26.5] (-4.88_ms), [a, b], ±_5.0_%");
+    }
 }

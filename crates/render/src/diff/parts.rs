@@ -3,15 +3,14 @@
 use stage2_contract::order::Order as _;
 use stage2_contract::text::{shorten, shorten_kernel, shorten_words};
 use stage2_diff::{
-    MetricChange, OTHER_IDLE, PartChange, Parts, StageChange, Verdict, WorkChange, signed,
-    signed_time,
+    OTHER_IDLE, PartChange, Parts, StageChange, Verdict, WorkChange, signed, signed_time,
 };
 
 /// That a part is not judged, and why.
 ///
 /// `is_mixed`: a bar is of several parts, of which some are judged.
 pub(super) fn why_open(parts: &Parts<'_>, is_mixed: bool) -> String {
-    let what = if is_mixed { "all or partly not judged" } else { "not judged" };
+    let what = if is_mixed { "not or only partly judged" } else { "not judged" };
     let why = parts.why_not_judged();
     why.map_or_else(|| what.to_owned(), |why| format!("{what}: {why}"))
 }
@@ -128,7 +127,20 @@ pub(super) fn shown_parts<'p>(parts: &'p Parts<'p>, most: usize, chars: usize) -
     let is_little = !others.is_empty() && beyond.iter().all(|part| is_small(part));
     let has_small =
         is_little && !beyond.is_empty() || others.iter().any(|part| part.word() == "too small");
-    let is_shared = is_tight && !others.is_empty() && !beyond.is_empty();
+    let largest = parts.rows.iter().map(|part| part.change_ns.abs()).fold(0.0, f64::max);
+    // What is judged and not little would look as if it were not.
+    let is_minor = |part: &&PartChange<'_>| part.change_ns.abs() < NAMED * largest;
+    let is_shared =
+        is_tight && !others.is_empty() && !beyond.is_empty() && beyond.iter().all(is_minor);
+    if is_shared {
+        // Nor has what is not judged a bar of its own, while it has none.
+        let (first, open): (Vec<_>, Vec<_>) = std::mem::take(&mut rows)
+            .into_iter()
+            .enumerate()
+            .partition(|(at, part)| *at == 0 || part.is_beyond_noise());
+        rows.extend(first.into_iter().map(|(_, part)| part));
+        others.extend(open.into_iter().map(|(_, part)| part));
+    }
     if is_little || is_shared {
         others.append(&mut beyond);
         others.order_by(|a, b| b.change_ns.abs().total_cmp(&a.change_ns.abs()));
@@ -238,7 +250,8 @@ fn class_of(part: &PartChange<'_>, limit: usize) -> String {
 const APART_PERCENT: f64 = 1.0;
 
 /// What the parts add up to, next to the median that the verdict has:
-/// `mean time per step 4.638 → 3.455 ms (-1.18 ms; median -1.30 ms)`.
+/// `mean time per step 4.638 → 3.455 ms (-1.18 ms; p50 -1.30 ms)`, and of several runs
+/// `mean of all runs 13.132 → 8.365 ms per token (-4.77 ms; p50 -4.88 ms)`.
 pub(super) fn whole(stage: &StageChange, parts: &Parts<'_>) -> String {
     let per = stage.per_word();
     let change = match parts.change_ns {
@@ -250,7 +263,8 @@ pub(super) fn whole(stage: &StageChange, parts: &Parts<'_>) -> String {
     };
     let [a, b] = parts.sides_ns.map(|ns| whole.shown(ns / 1e6));
     let word = stage.word(whole);
-    let is_said = whole.verdict == Verdict::None && !whole.before_runs.is_empty();
+    let is_of_runs = !whole.before_runs.is_empty();
+    let is_said = whole.verdict == Verdict::None && is_of_runs;
     let word = match is_said && word != "equal" {
         true => format!(", {word}"),
         false => String::new(),
@@ -258,23 +272,28 @@ pub(super) fn whole(stage: &StageChange, parts: &Parts<'_>) -> String {
     let time = stage.time().filter(|time| ["step_ms", "token_ms"].contains(&&*time.metric));
     let mean = (parts.sides_ns[0] > 0.0).then(|| parts.change_ns * 100.0 / parts.sides_ns[0]);
     let median = time.and_then(|time| Some((time, time.relative_percent()?))).zip(mean);
-    let median = median.filter(|((_, median), mean)| (median - mean).abs() >= APART_PERCENT);
-    // A median that went the other way within noise did not go there.
-    let is_told = |((time, median), mean): &((&MetricChange, f64), f64)| {
-        median * mean >= 0.0 || time.verdict.is_change()
-    };
-    let median = match median.filter(is_told) {
+    // Of opposite signs, both are needed, unless one reads as nothing.
+    let reads_zero = |percent: f64| signed(percent, 1) == signed(0.0, 1);
+    let is_opposed =
+        |median: f64, mean: f64| median * mean < 0.0 && !reads_zero(median) && !reads_zero(mean);
+    let median = median.filter(|((_, median), mean)| {
+        (median - mean).abs() >= APART_PERCENT || is_opposed(*median, *mean)
+    });
+    let median = match median {
         Some(((time, percent), mean)) => {
             let unit = stage.per_of(&time.metric);
             let opposed = match (percent * mean < 0.0, mean > 0.0) {
                 (false, _) => "",
+                // One slow run is enough.
+                (true, _) if !time.verdict.is_change() && is_said => "",
+                (true, _) if !time.verdict.is_change() => ", within noise",
                 (true, true) => ": some slow steps",
                 (true, false) => ": fewer slow steps",
             };
-            let but = if opposed.is_empty() { "" } else { "but " };
+            let but = if percent * mean < 0.0 { "but " } else { "" };
             match time.change.filter(|_| unit == format!(" per {per}")) {
-                Some(ms) => format!("; {but}median {}{opposed}", signed_time(ms * 1e6)),
-                None => format!("; {but}median{unit} {} %{opposed}", signed(percent, 1)),
+                Some(ms) => format!("; {but}p50 {}{opposed}", signed_time(ms * 1e6)),
+                None => format!("; {but}p50{unit} {} %{opposed}", signed(percent, 1)),
             }
         }
         None => String::new(),
@@ -284,7 +303,11 @@ pub(super) fn whole(stage: &StageChange, parts: &Parts<'_>) -> String {
         true => "; above: host time of a call",
         false => "",
     };
-    format!("mean time per {per} {a} → {b} ms ({change}{word}{median}{other})")
+    let said = format!("({change}{word}{median}{other})");
+    match is_of_runs {
+        true => format!("mean of all runs {a} → {b} ms per {per} {said}"),
+        false => format!("mean time per {per} {a} → {b} ms {said}"),
+    }
 }
 
 /// A class with the kernel that most of its change is in, or what the GPU was idle for.
@@ -399,7 +422,7 @@ mod tests {
         let part = |us: f64, verdict, method| PartChange {
             work: Vec::new(),
             cause: Some("copy (a.py)"),
-            sides_ns: [0.0, us * 1e3],
+            sides_ns: [1e6, 1e6 + us * 1e3],
             change_ns: us * 1e3,
             verdict,
             noise: stage2_diff::Noise { method, ..Default::default() },
@@ -438,9 +461,15 @@ mod tests {
         // In little room, the largest have bars before a remainder.
         let many = || vec![change(900.0), change(500.0), change(300.0), open(200.0), open(80.0)];
         let (two, one) = (shown_in(many(), 3), shown_in(many(), 2));
-        assert_eq!((two.0, one.0), (2, 1));
-        let said = "3 more: idle: copy (a.py) +0.30 ms, idle: copy (a.py) +0.20 ms, …";
-        assert_eq!((two.1, one.1.len()), (vec![said.to_owned()], 1));
+        assert_eq!((two.0, one.0), (3, 1));
+        let open_two = "2 more: idle: copy (a.py) +0.20 ms, idle: copy (a.py) +80 us";
+        let said = "2 more: idle: copy (a.py) +0.50 ms, idle: copy (a.py) +0.30 ms";
+        assert_eq!(two.1, [open_two], "what is judged has no bar of what is not");
+        assert_eq!(one.1, [said, open_two]);
+        // What is not judged has no bar of its own while what is judged shares one.
+        let mixed = vec![change(900.0), open(300.0), open(200.0), change(30.0), change(20.0)];
+        let mixed = shown_in(mixed, 3);
+        assert!(mixed.0 == 1 && mixed.1.len() == 1, "{mixed:?}");
         let parts = [open(1.0), change(1.0), open(2.0)];
         let mixed = Sum {
             name: String::new(),

@@ -4,7 +4,7 @@ use stage2_contract::text::numbers::counted;
 use stage2_contract::text::{shorten, wrapped_at_most};
 use stage2_diff::{
     Comparison, Diff, Difference, GONE, LAUNCH_GAPS, MetricChange, MetricUnit, NoiseMethod,
-    OTHER_IDLE, PartChange, Parts, Per, Presence, StageChange, signed, signed_time,
+    OTHER_IDLE, Outcome, PartChange, Parts, Per, Presence, StageChange, signed, signed_time,
 };
 
 use stage2_model::Severity;
@@ -22,7 +22,7 @@ const WIDTHS: (usize, usize) = (60, 160);
 pub const HEIGHT: usize = 24;
 /// Lines of the command and of the prompt.
 const PROMPTS: usize = 2;
-/// Lines of the sentence about a condition, below the screen.
+/// Lines of the sentence about a condition, below the screen, and of that about all that passed.
 const CONDITION: usize = 2;
 const STAGES: usize = 3;
 const STAGE_CHARS: usize = 18;
@@ -46,11 +46,10 @@ enum Spared {
     Nothing,
     /// What else divides the idle time.
     Gaps,
-    Legend,
     /// The command of what to do next.
     Command,
 }
-use Spared::{Command, Gaps, Legend, Nothing};
+use Spared::{Command, Gaps, Nothing};
 
 const ALL: usize = usize::MAX;
 /// The first that fits is taken.
@@ -81,9 +80,8 @@ const NOT_WARNED: [Layout; 5] = [
     (3, [ALL, 0, 1, 0, 0], Gaps),
 ];
 /// The last ones: the two largest parts have bars, and if nothing else helps, the largest.
-const TIGHT: [Layout; 5] = [
-    (3, [ALL, 1, 1, 0, 0], Legend),
-    (3, [ALL, 1, 0, 0, 0], Legend),
+const TIGHT: [Layout; 4] = [
+    (3, [ALL, 1, 0, 0, 0], Gaps),
     (3, [ALL, 1, 1, 0, 0], Command),
     (3, [ALL, 1, 0, 0, 0], Command),
     (2, [ALL, 1, 0, 0, 0], Command),
@@ -102,11 +100,22 @@ const CAUTION: usize = 2;
 /// Lines of what the bars add up to.
 const HEAD: usize = 2;
 
+/// Whether the conditions that passed share a sentence, because the terminal has no room for one each.
+pub(super) fn is_folded(of: &Comparison, height: usize) -> bool {
+    let passed = of.conditions.iter().filter(|row| row.outcome == Outcome::Passed).count();
+    passed > 1 && height < HEIGHT + CONDITION * of.conditions.len()
+}
+
 /// The title and what follows, each line of at most `width` characters, in `height` lines if it is not cut short.
 pub(super) fn screen(of: &Comparison, width: usize, height: usize) -> Vec<String> {
     let width = width.clamp(WIDTHS.0, WIDTHS.1);
     // Each condition has a sentence below the screen.
-    let room = height.max(HEIGHT).saturating_sub(PROMPTS + CONDITION * of.conditions.len());
+    let passed = of.conditions.iter().filter(|row| row.outcome == Outcome::Passed).count();
+    let sentences = match is_folded(of, height) {
+        true => of.conditions.len() - passed + 1,
+        false => of.conditions.len(),
+    };
+    let room = height.max(HEIGHT).saturating_sub(PROMPTS + CONDITION * sentences);
     let is_weighty = |d: &Difference| d.severity >= Severity::Warning;
     let is_warned = of.differences.iter().any(is_weighty);
     let others = if is_warned { &WARNED[..] } else { &NOT_WARNED[..] };
@@ -116,7 +125,10 @@ pub(super) fn screen(of: &Comparison, width: usize, height: usize) -> Vec<String
         let mut all = lines.clone();
         all.extend(bars(of, width, *most, *spared));
         all.push(String::new());
-        let is_news = |label: &str| label != "libraries" || !of.libraries.is_empty();
+        let is_news = |label: &str| {
+            let is_known = of.lines.iter().any(|line| line.label == label);
+            is_known && (label != "libraries" || !of.libraries.is_empty())
+        };
         let below = |(label, most): (&&'static str, &usize)| match (*label, *most) {
             (label, 0) => (label, Vec::new()),
             ("next", _) if *spared >= Command => ("next", without_command(of, width)),
@@ -395,10 +407,7 @@ fn bars(of: &Comparison, width: usize, most: usize, spared: Spared) -> Vec<Strin
         (false, true) => legend.push(open),
         (false, false) => {}
     }
-    if spared >= Legend {
-        legend.clear();
-    }
-    legend.extend(other_breakdown(&parts, "--full").filter(|_| spared < Gaps));
+    legend.extend(other_breakdown(&parts, "see --full").filter(|_| spared < Gaps));
     let room = width - NUMBER_CHARS - 2;
     let mut line = String::new();
     for meaning in legend {
@@ -424,7 +433,7 @@ const OPEN: &str = "□";
 
 /// What else divides the idle time that the bars divide, and where that is.
 pub(super) fn other_breakdown(parts: &Parts<'_>, place: &str) -> Option<String> {
-    let causes = format!("what the host did is another breakdown of the same idle time: {place}");
+    let causes = format!("for the same idle time by what the host did, {place}");
     parts.gaps_text().or(parts.has_other_causes.then_some(causes))
 }
 
@@ -438,7 +447,16 @@ fn fitted(text: &str, width: usize, most: usize) -> Vec<String> {
     let tied =
         |text: String, unit: &str| text.replace(&format!(" {unit}"), &format!("{TIED}{unit}"));
     let text = ["%", "ms)", "us)"].into_iter().fold(text.to_owned(), tied);
-    let text = &text.replace("± ", &format!("±{TIED}"));
+    let text = text.replace("± ", &format!("±{TIED}"));
+    // An interval does not break either.
+    let mut pieces = text.split('[');
+    let first = pieces.next().unwrap_or_default().to_owned();
+    let text = &pieces.fold(first, |all, piece| match piece.split_once(']') {
+        Some((ends, rest)) if ends.starts_with(['+', '-', '0']) => {
+            format!("{all}[{}]{rest}", ends.replace(' ', &TIED.to_string()))
+        }
+        _ => format!("{all}[{piece}"),
+    });
     let wrapped = |text: &str, most: usize| -> Vec<String> {
         let lines = wrapped_at_most(text, width, most).into_iter();
         lines.map(|line| line.replace(TIED, " ")).collect()
@@ -586,6 +604,14 @@ mod tests {
                 assert!(is_in_title || are_named, "{missing:?} {lines:#?}");
                 let bars = lines.iter().filter(|line| line.contains(OPEN)).count();
                 assert!(bars > if height == 60 { 8 } else { 1 }, "{bars} bars: {lines:#?}");
+                // Whatever gives way: the meaning of a bar stays.
+                let is_bar = |line: &&String, fill: &str| line.contains(&format!(" {fill}{fill}"));
+                let is_legend = |line: &String, fill: &str| line.contains(&format!(" {fill} "));
+                for fill in [CHANGE, NOISE_BAR, OPEN] {
+                    let is_used = lines.iter().any(|line| is_bar(&line, fill));
+                    let is_told = lines.iter().any(|line| is_legend(line, fill));
+                    assert!(!is_used || is_told, "{lines:#?}");
+                }
                 if conditions == 0 {
                     assert!(lines.len() + PROMPTS <= height.max(HEIGHT), "{lines:#?}");
                 }
@@ -618,6 +644,49 @@ mod tests {
         };
         let said = |order| screen(&of(order), 80, 24).join("\n").contains("not recorded in turn");
         assert_eq!([[0, 1, 2, 3], [2, 3, 0, 1], [0, 2, 1, 3]].map(said), [true, true, false]);
+    }
+
+    #[test]
+    fn conditions_that_passed_share_a_line_where_there_is_no_room() {
+        let mut of = four_of_each([80.0, 150.0], [1.0, 0.5], true);
+        let row = |outcome, condition: &str| stage2_diff::ConditionResult {
+            condition: condition.to_owned(),
+            expected: false,
+            outcome,
+            text: String::new(),
+        };
+        of.conditions = vec![row(Outcome::Passed, "a.step_ms>+5%"), row(Outcome::Failed, "b")];
+        let said = |of: &Comparison, height| {
+            let diff = stage2_diff::Diff::of(vec![of.clone()], String::new());
+            crate::diff::outcomes(&diff, height)
+                .into_iter()
+                .map(|(_, said)| said)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(said(&of, 24).len(), 2, "a single one has its numbers");
+        of.conditions.push(row(Outcome::Passed, "c.step_ms>+5%"));
+        assert_eq!(said(&of, 60).len(), 3);
+        let folded = said(&of, 24);
+        let last = "2 conditions passed: --fail-if 'a.step_ms>+5%', --fail-if 'c.step_ms>+5%'";
+        assert_eq!((folded.len(), folded.last().map(String::as_str)), (2, Some(last)));
+    }
+
+    #[test]
+    fn a_page_says_what_its_words_and_its_centres_are() {
+        let of = four_of_each([80.0, 150.0], [1.0, 0.5], true);
+        let diff = stage2_diff::Diff::of(vec![of], String::new());
+        let links = [("run".to_owned(), "x/run/report.html".to_owned())].into();
+        let page = crate::diff::html(&diff, &links).replace("<wbr>", "");
+        assert!(page.contains(
+            "(links work where the runs are): <a href=\"x/run/report.html\">run/report.html</a>"
+        ));
+        let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}: {page}"));
+        assert!(at("medians over the runs of each side") < at("of GPU work are means"));
+        assert!(at("What the words mean") < at("<em>better</em>, <em>worse</em>: "));
+        assert!(page.contains("x faster)"), "{page}");
+        let names = ["decode.token_ms</code>", "decode.step_ms</code>"];
+        let found = names.map(|name| page.matches(name).count());
+        assert!(found.iter().sum::<usize>() < 4, "one row for one number: {found:?}");
     }
 
     /// 4 vs 4 runs with tokens per second of each side, and with steps of so many times the time and its mean.
@@ -700,7 +769,7 @@ mod tests {
     }
 
     #[test]
-    fn a_median_that_went_the_other_way_is_explained_or_left_out() {
+    fn a_median_that_went_the_other_way_is_explained() {
         let head = |of: &Comparison| {
             let stage = of.stages.iter().find(|stage| stage.stage == "decode").expect("a stage");
             whole(stage, &stage.parts())
@@ -716,6 +785,7 @@ mod tests {
                     };
                     let scaled = metric.before_runs.iter().zip(scale).map(|(ms, by)| ms * by);
                     metric.after_runs = scaled.collect();
+                    metric.after = metric.before.map(|ms| ms * scale[0]);
                     metric.change_percent = Some((median[0] - 1.0) * 100.0);
                     metric.change = metric.before.map(|ms| ms * (median[0] - 1.0));
                     metric.verdict = match median[0] == median[3] {
@@ -727,10 +797,10 @@ mod tests {
             head(&of)
         };
         let noise = with(0.8, [1.2, 1.1, 0.9, 0.8]);
-        assert!(!noise.contains("median"), "{noise}");
+        assert!(noise.contains(", within noise; but p50 +"), "{noise}");
         let change = with(0.8, [1.2; 4]);
         assert!(
-            change.contains("; but median ") && change.ends_with(": fewer slow steps)"),
+            change.contains("; but p50 ") && change.ends_with(": fewer slow steps)"),
             "{change}"
         );
     }
@@ -748,6 +818,10 @@ mod tests {
             ["it is", "-41.6 %", "(within", "± 61.2 %)"]
         );
         assert_eq!(fitted(")))((, a)", 4, 1).len(), 1, "no brackets that match");
+        assert_eq!(
+            fitted("tokens/s +55.3 % [+43.1, +77.4]; more", 28, 9),
+            ["tokens/s +55.3 %", "[+43.1, +77.4]; more"]
+        );
         let numbers = "with care: prompt tokens in a prefill step (512 → 811); other command";
         assert_eq!(
             fitted(numbers, 47, 1),

@@ -1,0 +1,52 @@
+//! What a page says of its own words and numbers.
+
+use stage2_diff::Comparison;
+
+use crate::table::paragraph;
+
+/// What the words of the differences on a page mean.
+pub(super) fn words(page: &str) -> String {
+    let used = WORDS.iter().filter(|(words, _)| words.split('/').any(|word| page.contains(word)));
+    let line =
+        |(words, means): &(&str, &str)| format!("- *{}*: {means}\n", words.replace('/', "*, *"));
+    let used: String = used.map(line).collect();
+    if used.is_empty() { used } else { format!("What the words mean:\n\n{used}\n") }
+}
+
+/// The words that say whether a number changed.
+const WORDS: [(&str, &str); 9] = [
+    ("better/worse", "a change that counts, as the line noise states"),
+    (
+        "longer/shorter/higher/lower",
+        "a change that counts, of a number that is neither better nor worse by itself, or of too few runs for a test",
+    ),
+    ("(minor)", "by less than 2 % of the change of the mean step"),
+    ("within noise", "the interval includes 0, or the change is less than ±"),
+    (
+        "too small",
+        "beyond noise, but below the minimum of the line noise (for a cause of idle time, also 1 % of the idle time; for a \
+         kernel, 0.1 % of the GPU work)",
+    ),
+    (
+        "not judged",
+        "each run has only one value, or the noise or interval includes double or half the old value; a clear change \
+         counts, however wide its interval is",
+    ),
+    ("equal", "the change and its interval read 0.0 %"),
+    ("new/gone", "on one side only, or 0.000 ms on the other"),
+    ("not comparable", "the sides do different amounts of work, or time different things"),
+];
+
+/// What the numbers before and after are where a side has several runs, of a table with no parts.
+pub(super) const MEDIANS: &str = "Before and after are medians over the runs of each side.";
+/// The same of the parts of a step.
+pub(super) const MEANS: &str =
+    "Before and after are means over the runs of each side, because only means add up.";
+/// The same of a table with both.
+pub(super) const MIXED: &str = "Over the runs of each side, the times of the window, of its busy and idle parts and of GPU work are means, \
+                     as in the bars; all other numbers are medians.";
+
+/// The caption of a table of several runs.
+pub(super) fn caption(of: &Comparison, said: &str) -> String {
+    if of.is_of_two_runs() { String::new() } else { paragraph(said) }
+}
