@@ -126,14 +126,14 @@ pub(crate) struct DiffArgs {
     /// with each of the others; with it these are the runs before the change
     #[arg(value_name = "RUN", required = true)]
     pub(crate) runs: Vec<PathBuf>,
-    /// Runs after the change: several on each side show the noise between runs
+    /// Runs after the change. Several runs on each side show the noise between runs
     #[arg(long, value_name = "RUN", num_args = 1..)]
     pub(crate) against: Vec<PathBuf>,
-    /// Exit with 1 if this got worse, for instance 'decode.step_ms>+5%+0.2ms' (by more than 5 % and by
+    /// Exit with 1 if this metric got worse, for instance 'decode.step_ms>+5%+0.2ms' (by more than 5 % and by
     /// more than 0.2 ms) or 'decode.tokens_per_s<-5%'. Quote it: a shell redirects at < and >. May be repeated
     #[arg(long, value_name = "CONDITION", allow_hyphen_values = true)]
     pub(crate) fail_if: Vec<Condition>,
-    /// Exit with 1 unless this changed by more than the limit and beyond noise, for instance
+    /// Exit with 1 unless this metric changed by more than the limit and beyond noise, for instance
     /// 'decode.step_ms<-20%' (in quotes); may be repeated
     #[arg(long, value_name = "CONDITION", allow_hyphen_values = true)]
     pub(crate) expect: Vec<Condition>,
