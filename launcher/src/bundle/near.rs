@@ -125,6 +125,14 @@ fn instead(path: &Path, folders: &[&Path], given: &[&PathBuf]) -> String {
     let names: Vec<String> = runs.iter().filter_map(|(_, run)| name(run)).collect();
     let asked = name(path).unwrap_or_default();
     let near = most_like(&asked, names.iter().map(String::as_str));
+    let is_word = path.parent().is_some_and(|above| above.as_os_str().is_empty());
+    if is_word
+        && near.is_none()
+        && most_like(&asked, [LATEST]).is_some()
+        && run_named(LATEST.as_ref()).exists()
+    {
+        return format!("; did you mean `{LATEST}`?");
+    }
     let near = near.and_then(|near| runs.iter().find(|(_, run)| run.ends_with(near)));
     let near = near.map(|(_, near)| near.clone()).or_else(|| corrected(path));
     let is_given = |run: &PathBuf| run.canonicalize().is_ok_and(|run| given.contains(&run));

@@ -327,6 +327,9 @@ pub(crate) struct DoctorArgs {
 pub(crate) struct BenchArgs {
     #[command(flatten)]
     pub(crate) times: Times,
+    /// Measure a workload that fails, too: without this, its first measured run ends the benchmark
+    #[arg(long)]
+    pub(crate) ignore_failure: bool,
     #[command(flatten)]
     pub(crate) settings: RunSettings,
     /// Print every command and environment change, and run nothing

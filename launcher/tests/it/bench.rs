@@ -70,10 +70,15 @@ fn runs(results: &Value, name: &str) -> usize {
 #[test]
 fn everything_runs_in_turn_and_the_second_round_in_reverse() {
     let sandbox = sandbox(true);
-    let words = ["--rounds", "2", "--", "./workload"];
+    let stopped = bench(&sandbox, &["--", "./workload"]).env("END", "3").assert().code(3);
+    stopped.stdout("").stderr(says("log.txt; --ignore-failure measures failing runs, too"));
+    let order = common::read(&sandbox.path("order"));
+    assert_eq!(order.lines().count(), 2, "a warm-up, and the run that fails: {order}");
+    ["order", "b"].map(|name| sandbox.remove(name));
+    let words = ["--rounds", "2", "--ignore-failure", "--", "./workload"];
     let assert = bench(&sandbox, &words).env("END", "3").assert().code(3);
-    let fails = contains("the workload fails without a profiler, too: exit status 3")
-        .and(contains("log.txt"));
+    let fails =
+        contains("the workload fails without a profiler: exit status 3").and(contains("log.txt"));
     assert.stderr(fails).stdout(
         contains("| whole process | untraced | 2 |")
             .and(contains("| `decode` | nsys |").not())
@@ -128,7 +133,7 @@ fn runs_before_the_rounds_are_in_no_number() {
     let measured = |warmup: &str| {
         let sandbox = sandbox(false);
         sandbox.executable("cold", COLD);
-        let words = ["--rounds", "1", "--warmup", warmup, "--", "./cold"];
+        let words = ["--rounds", "1", "--warmup", warmup, "--ignore-failure", "--", "./cold"];
         let output = bench(&sandbox, &words).output().expect("stage2-launch");
         assert!(!sandbox.path("b/warm-up").exists());
         let results = results(&sandbox);
