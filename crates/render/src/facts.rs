@@ -162,7 +162,11 @@ pub(super) fn host_fact(report: &Report) -> Option<String> {
 /// Of a complete capture without the counts; what was left out on purpose stays.
 pub(super) fn coverage_in_short(report: &Report, text: &str) -> String {
     if report.coverage.verdict.status != Status::Complete {
-        return text.to_owned();
+        // Work outside of the stages is no loss, and no process of a run that is over still runs.
+        let is_loss = |clause: &&str| !clause.starts_with("GPU records outside of the stages");
+        let text = text.split("; ").filter(is_loss).collect::<Vec<_>>().join("; ");
+        let is_over = report.run.workload_end.is_some();
+        return if is_over { text.replace(", or are still running", "") } else { text };
     }
     let mut clauses = text.split("; ");
     let known = clauses.next().unwrap_or_default().split([',', '(']).next().unwrap_or_default();
@@ -475,6 +479,11 @@ mod tests {
             coverage_in_short(report, "complete: no record is known to be lost (9)")
         };
         assert_eq!(said(&report), "complete: no record is known to be lost");
+        report.coverage.verdict.status = Status::Partial;
+        let partial = "PARTIAL, with 9 GPU records: range events lost: 3; GPU records outside of the stages: 7 in warm-up ranges";
+        let short = coverage_in_short(&report, partial);
+        assert_eq!(short, "PARTIAL, with 9 GPU records: range events lost: 3");
+        report.coverage.verdict.status = Status::Complete;
         report.findings.push(Id::CountersGap.about("GPU 0").found("a gap", "", ""));
         assert_eq!(said(&report), "complete: no record is known to be lost; counters have gaps");
     }

@@ -111,7 +111,7 @@ pub(crate) fn not_a_run_among(path: &Path, given: &[&PathBuf]) -> String {
                     format!("; `stage2-launch merge {option} {file} -o DIR` makes a run of it")
                 },
             );
-            format!("{shown} is {what}, and not the folder of a run{instead}")
+            format!("{shown} is {what}, not the folder of a run{instead}")
         }
     }
 }
@@ -285,7 +285,7 @@ mod tests {
                 format!("is a file; name the folder of the run, `{}`", shown("after")),
             ),
             ("bare", "is not the folder of a run: it holds no run.json; `stage2".to_owned()),
-            ("bare/notes.txt", "is an empty file, and not the folder of a run; `stage2".to_owned()),
+            ("bare/notes.txt", "is an empty file, not the folder of a run; `stage2".to_owned()),
             ("bare/notes.txt/x", "does not exist; `stage2-launch run".to_owned()),
             (
                 "",

@@ -45,7 +45,7 @@ pub(crate) fn demo(args: DemoArgs, terminal: &Terminal) -> Result<u8, Failure> {
     let why = gpu.absent.as_deref().unwrap_or("there is no other");
     terminal.progress(&match gpu.devices.first() {
         Some(device) => format!("the demo runs on {}", device.name),
-        None => format!("no GPU ({why}): the demo replays a recording of one"),
+        None => format!("no GPU ({why}): the demo replays recorded GPU work"),
     });
     match simulated {
         true => config.overrides = replayed(&config),

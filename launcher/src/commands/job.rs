@@ -87,7 +87,7 @@ fn check_given(path: &Path, endings: &[&str]) -> Result<(), Failure> {
     }
     let (what, _) = kind_of(path).unwrap_or_else(|_| ("a file".to_owned(), None));
     Err(Failure::Usage(format!(
-        "{} is {what}, and not a file of the collector (*.{}); name such a file, or its folder",
+        "{} is {what}, not a file of the collector (*.{}); name such a file, or its folder",
         visible_path(path),
         endings.join(", *.")
     )))

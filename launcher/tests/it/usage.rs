@@ -53,7 +53,7 @@ fn wrong_usage_ends_with_two_and_makes_nothing() {
         (&["report"], "RUN_DIR"),
         (&["report", "nowhere"], "nowhere does not exist; "),
         (&["report", "bare"], "bare is not the folder of a run: it holds no run.json; "),
-        (&["report", "bare/file"], "bare/file is a text file, and not the folder of a run; "),
+        (&["report", "bare/file"], "bare/file is a text file, not the folder of a run; "),
         (&["merge"], "[--spool DIR | --nsys FILE | --ncu FILE]... -o DIR [KEY=VALUE]..."),
         (&["hardware=h20", "--", "true"], "did you mean `h200`? There are a10, "),
         (&["report", "--dry-run", "."], "--dry-run"),
@@ -94,7 +94,7 @@ fn a_mistyped_word_is_told_what_was_probably_meant_in_three_lines_at_most() {
     sandbox.write("report.html", "<!DOCTYPE html>");
     sandbox.write("x.nsys-rep", "x");
     sandbox.write("trace.json", "{\"traceEvents\": []}");
-    let capture = "x.nsys-rep is a report of Nsight Systems, and not the folder of a run; `stage2-launch merge --nsys \
+    let capture = "x.nsys-rep is a report of Nsight Systems, not the folder of a run; `stage2-launch merge --nsys \
                    x.nsys-rep -o DIR` makes a run of it";
     let cases = [
         (&["diff", "x.nsys-rep", "x.nsys-rep"][..], capture),
@@ -108,7 +108,7 @@ fn a_mistyped_word_is_told_what_was_probably_meant_in_three_lines_at_most() {
         (&["baseline", "save", "main", "x.nsys-rep"], capture),
         (
             &["summarise", "x.nsys-rep"],
-            "x.nsys-rep is a report of Nsight Systems, and not a file of the collector",
+            "x.nsys-rep is a report of Nsight Systems, not a file of the collector",
         ),
         (&["diff", "a", "b", "--threshold", "5"], "did you mean `--fail-if CONDITION`?"),
         (&["diff", "a", "b", "--format", "json"], "did you mean `--json`?"),
@@ -129,7 +129,10 @@ fn a_mistyped_word_is_told_what_was_probably_meant_in_three_lines_at_most() {
         (&["ask", "trace.json"], "trace.json is a trace for Chrome or Perfetto"),
         (&["ask", "nowhere"], "nowhere does not exist; "),
         (&["export", "nowhere", "-f", "csv"], "nowhere does not exist; "),
-        (&["ctl", "nowhere", "status"], "nowhere is neither the number of a process nor"),
+        (
+            &["ctl", "nowhere", "status"],
+            "nowhere is neither a process ID nor an existing run folder",
+        ),
         (&["ctl", "start", "1"], "the target comes before the verb: stage2-launch ctl 1 start"),
         (&["ctl", "--all", "strat"], "did you mean `start`?"),
         (&["ctl", "1", "pause"], "did you mean `stop`?"),
@@ -235,10 +238,7 @@ fn a_mistyped_word_is_told_what_was_probably_meant_in_three_lines_at_most() {
         (&["config", "model/lm="], "did you mean `model/llm`?"),
         (&["--annotate", "torch-op", "--", "true"], "did you mean `torch-ops`?"),
         (&["top", "nowhere"], "nowhere does not exist; "),
-        (
-            &["top", "report.html"],
-            "report.html is a page for a browser, and not the folder of a run; ",
-        ),
+        (&["top", "report.html"], "report.html is a page for a browser, not the folder of a run; "),
         (&["next", "."], ". is not the folder of a run: it holds no run.json; "),
         (&["job", "."], "no trace file (*.s2t) in .; record with"),
         (&["top", "."], "or a trace file; `stage2-launch run -- COMMAND` makes a run"),
