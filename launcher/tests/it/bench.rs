@@ -260,7 +260,7 @@ fn a_collector_that_leaves_nothing_is_told() {
     bench(&sandbox, &["--rounds", "1", "--", "true"]).assert().success();
     let results = results(&sandbox);
     let why = configuration(&results, "collector")["failed"].as_str().expect("a reason");
-    assert!(why.contains("no spool file"), "{why}");
+    assert!(why.contains("there is no trace file"), "{why}");
 }
 
 #[test]

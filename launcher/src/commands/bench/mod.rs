@@ -24,7 +24,6 @@ use crate::run::{PassOutcome, Signals, System, run_one, shown_time};
 use crate::terminal::Terminal;
 use results::{Configuration, Results, Run, StageTime, Tracing, page, slow_profilers};
 use stage2_contract::text::numbers::counted;
-use stage2_contract::text::visible_path;
 use stage2_model::finding::Id;
 use stage2_model::{Finding, PathKind, RunInfo, WorkloadExit};
 use stage2_read::files::write_whole;
@@ -365,9 +364,9 @@ fn recorded(pass: &Pass, libraries: &RangeNames) -> anyhow::Result<Recording> {
         if capture.files_refused > 0 || !told.is_empty() {
             bail!(told.join("; "));
         }
+        // Where it would be, the remedy says.
         bail!(
-            "{} has no spool file (*.s2t): no process loaded the collector, or none used CUDA or NVTX",
-            visible_path(folder)
+            "there is no trace file (*.s2t): no process loaded the collector, or none used CUDA or NVTX"
         );
     }
     let report = join(capture, RunInfo::default(), Vec::new());
