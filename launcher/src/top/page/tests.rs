@@ -750,7 +750,7 @@ fn each_of_two_runs_has_its_late_rank_and_its_names_stay_apart() {
     }
     let shown = text(&view, 80, 16);
     let title = shown.iter().find(|line| line.contains("RUN")).expect("a title");
-    assert!(rows == 4 && title.contains("STAGE 2/4"), "{shown:#?}");
+    assert!(rows == 4 && title.contains("STAGE 3/4"), "{shown:#?}");
 }
 
 #[test]
