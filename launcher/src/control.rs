@@ -41,7 +41,7 @@ pub(crate) enum Target {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FindError {
     #[error(
-        "there is no process {0}; `stage2-launch ctl --all status` lists those that can be asked"
+        "there is no process {0}; `stage2-launch ctl --all status` lists the processes that you can query"
     )]
     Dead(u32),
     #[error(

@@ -215,7 +215,12 @@ pub(crate) fn check(kind: Kind, path: &Path) -> anyhow::Result<()> {
     if let Some(of) = of_another_kind(kind, ending) {
         anyhow::bail!("{of}");
     }
-    anyhow::ensure!(is_known, "its name has to end in .{}", endings.join(" or ."));
+    let endings = endings.join(", .");
+    let endings = match endings.rsplit_once(", ") {
+        Some((others, last)) => format!("{others} or {last}"),
+        None => endings,
+    };
+    anyhow::ensure!(is_known, "its name has to end in .{endings}");
     Ok(())
 }
 

@@ -7,6 +7,10 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use stage2_contract::text::visible_path;
+
+use crate::terminal::LISTED;
+
 /// The package of Python in which a wheel has the files.
 const PACKAGE: &str = "stage2";
 /// What pip calls the folder of a version next to it.
@@ -14,6 +18,11 @@ const DIST_INFO: &str = concat!("stage2-", env!("CARGO_PKG_VERSION"), ".dist-inf
 const LIBRARY_FOLDERS: [&str; 2] = ["lib", "lib64"];
 /// Debian's own Pythons have the second.
 const PACKAGE_FOLDERS: [&str; 2] = ["site-packages", "dist-packages"];
+
+/// Places in lines of their own.
+pub(crate) fn listed(places: &[PathBuf]) -> String {
+    places.iter().map(|place| format!("{LISTED}{}", visible_path(place))).collect()
+}
 
 /// How a user gets this program and the files that belong to it.
 pub(crate) const HOW_TO_INSTALL: &str = "install both from the wheel (`pip install`) or the tar file, \

@@ -4,12 +4,12 @@
 //! asked is `status`, which costs the guest nothing; nobody asks it to flush, which would hold up launches.
 
 mod ports;
+mod targets;
 mod tokens;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind, Write as _};
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,10 +19,10 @@ use std::time::{Duration, Instant};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use stage2_contract::control::{Answer, Start, Verb};
 use stage2_contract::text::numbers::counted;
-use stage2_contract::text::{visible, visible_path};
+use stage2_contract::text::visible;
 use stage2_live::{FileState, Look, Options, Source, Watch, Watched, rank_in};
 
-use crate::bundle::{newest_below, not_a_run, refuse_dormant, run_named, window_bundles};
+use crate::bundle::{newest_below, refuse_dormant, window_bundles};
 use crate::cli::WatchOptions;
 use crate::control::{
     AskError, ControlSocket, DoneWindow, Target, ask, find, since_1970, together, variable_of,
@@ -31,18 +31,15 @@ use crate::failure::Failure;
 use crate::threads;
 pub(crate) use ports::PATH as LIVE_PATH;
 use ports::{HOSTS, Port};
+use targets::{ALL_PROCESSES, Found, meant, no_process, only_live_run, run_of};
 use tokens::ReportedTokens;
 
-/// How the sockets of all processes are called.
-const ALL_PROCESSES: &str = "all processes";
 /// Between two readings of the trace files.
 pub(crate) const TICK: Duration = Duration::from_secs(1);
 /// Trace files that are read for longer are told; where nothing of them moves, their folder is slow.
 const SLOW: Duration = Duration::from_secs(5);
 /// How long a signal may take to be noticed.
 pub(crate) const STEP: Duration = Duration::from_millis(100);
-/// Runs that an error names.
-const LISTED: usize = 8;
 /// Where a run has its trace files.
 pub(crate) const COLLECTOR: &str = "collector";
 /// How long processes may take to start or stop before the page shows what they do instead.
@@ -652,129 +649,6 @@ impl Stop {
 /// Now, ns since the Unix epoch.
 pub(crate) fn now_ns() -> u64 {
     u64::try_from(since_1970().as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// What a word means: files to follow, sockets to ask, a port to ask; and what people call it.
-#[derive(Debug)]
-struct Found {
-    sources: Vec<Source>,
-    target: Option<Target>,
-    port: Option<String>,
-    name: String,
-}
-
-impl Found {
-    fn sockets(target: Target, name: String) -> Found {
-        Found { sources: Vec::new(), target: Some(target), port: None, name }
-    }
-
-    /// What tells it apart from others: of a path the folder of the run, also behind `latest`, and a file in it.
-    fn title(&self) -> String {
-        let path = match self.sources.first() {
-            Some(Source::Folder(path) | Source::File(path)) => path,
-            None => return self.name.clone(),
-        };
-        let real = path.canonicalize().unwrap_or_else(|_| path.clone());
-        let parts = [Some(run_of(&real)), Some(real.as_path()).filter(|real| real.is_file())];
-        let names = parts.into_iter().flatten().filter_map(Path::file_name);
-        names.map(|name| visible(name.as_bytes())).collect::<Vec<_>>().join("/")
-    }
-}
-
-/// The folder of the run that a folder or a file of traces belongs to.
-fn run_of(path: &Path) -> &Path {
-    let folder = path.parent().filter(|_| path.is_file()).unwrap_or(path);
-    folder.parent().filter(|_| folder.ends_with(COLLECTOR)).unwrap_or(folder)
-}
-
-/// Processes by the folder that they write into: these are one run.
-type Runs = BTreeMap<Option<PathBuf>, Vec<u32>>;
-
-/// The run whose processes are the only ones of this user that have a socket on this host.
-fn only_live_run() -> Result<Found, Failure> {
-    let mut runs = Runs::new();
-    for socket in find(&Target::All).unwrap_or_default() {
-        // One that does not answer has ended, or is stopped.
-        if let Ok(answer) = ask(&socket, &Verb::Status) {
-            let folder = answer.get("option.out").map(PathBuf::from);
-            runs.entry(folder).or_default().push(socket.pid);
-        }
-    }
-    only_of(&runs)
-}
-
-fn only_of(runs: &Runs) -> Result<Found, Failure> {
-    let mut all = runs.iter();
-    let what = match (all.next(), all.next()) {
-        (Some((Some(folder), _)), None) if folder.is_dir() => return named(folder),
-        (Some((_, pids)), None) => {
-            return Ok(match pids.as_slice() {
-                [pid] => Found::sockets(Target::Process(*pid), format!("process {pid}")),
-                _ => Found::sockets(Target::All, ALL_PROCESSES.to_owned()),
-            });
-        }
-        (None, _) => return Err(no_process()),
-        _ => {
-            let all: Vec<String> = runs.iter().take(LISTED).map(run_text).collect();
-            format!("{} runs are live: {}", runs.len(), all.join(", "))
-        }
-    };
-    Err(Failure::Usage(format!(
-        "{what}; name a TARGET: a process, the folder of a run, a folder or file of traces, or --all"
-    )))
-}
-
-fn no_process() -> Failure {
-    Failure::NoResult(
-        "no process of this user runs under the collector on this host now; name a TARGET: the folder of a run, or a \
-         folder or file of traces"
-            .to_owned(),
-    )
-}
-
-fn run_text((folder, pids): (&Option<PathBuf>, &Vec<u32>)) -> String {
-    let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
-    let what = if pids.len() == 1 { "process" } else { "processes" };
-    let folder =
-        folder.as_ref().map_or_else(|| "no trace file".to_owned(), |path| visible_path(path));
-    format!("{what} {} ({folder})", pids.join(", "))
-}
-
-/// The word is a number, a folder, a file or a port.
-fn meant(word: &str) -> Result<Found, Failure> {
-    if let Ok(pid) = word.parse() {
-        return Ok(Found::sockets(Target::Process(pid), format!("process {pid}")));
-    }
-    match ports::address(word).filter(|_| !Path::new(word).exists()) {
-        Some(address) => {
-            let name = visible(address.as_bytes());
-            Ok(Found { sources: Vec::new(), target: None, port: Some(address), name })
-        }
-        None => named(Path::new(word)),
-    }
-}
-
-fn named(path: &Path) -> Result<Found, Failure> {
-    let (path, shown) = (run_named(path), visible_path(path));
-    if path.is_dir() {
-        // A run has its trace files in a folder of its bundle.
-        let collector = path.join(COLLECTOR);
-        let own = [Some(path.clone()), Some(collector).filter(|path| path.is_dir())];
-        // Of a dormant run that has ended, the trace files are in the bundles of its windows.
-        let windows = window_bundles(&path).into_iter().map(|window| window.join(COLLECTOR));
-        let sources = own.into_iter().flatten().chain(windows).map(Source::Folder).collect();
-        return Ok(Found { sources, target: Some(Target::Run(path)), port: None, name: shown });
-    }
-    if path.is_file() && path.extension().is_none_or(|ending| ending != "s2t") {
-        return Err(Failure::Usage(not_a_run(&path)));
-    }
-    if path.is_file() {
-        let sources = vec![Source::File(path)];
-        return Ok(Found { sources, target: None, port: None, name: shown });
-    }
-    let why = not_a_run(&path);
-    let end = if why.ends_with('?') { "" } else { ";" };
-    Err(Failure::Usage(format!("{why}{end} `stage2-launch ctl --all status` lists processes")))
 }
 
 /// Asks again and again, and hands requests on, until nobody listens any more.

@@ -171,10 +171,14 @@ fn line(style: Style, text: &str) {
 
 /// A text behind the name of the program, as wide as the terminal.
 fn shown(text: &str) -> String {
-    let text = without_numbers(&printable(&redaction::text(text)));
-    let text = format!("stage2-launch: {text}");
-    in_lines(text, width(&std::io::stderr()).unwrap_or(usize::MAX))
+    let text = format!("stage2-launch: {}", redaction::text(text));
+    let width = width(&std::io::stderr()).unwrap_or(usize::MAX);
+    let line = |line: &str| in_lines(without_numbers(&printable(line)), width);
+    text.split(LISTED).map(line).collect::<Vec<_>>().join(LISTED)
 }
+
+/// What stands in front of each part of a text that has a line of its own, such as a path that was looked at.
+pub(crate) const LISTED: &str = "\n    ";
 
 /// Widths that the variable COLUMNS may ask for.
 const WIDTHS: RangeInclusive<usize> = 40..=1_000;

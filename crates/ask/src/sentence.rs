@@ -62,7 +62,7 @@ pub enum Refused {
     #[error("no word of `{0}` names a question")]
     NoQuestion(String),
     /// It has words that are not understood.
-    #[error("{words} cannot be used here; `{}` alone is a question", .question.name())]
+    #[error("no stage and no question is called {words}; `{}` alone is a question", .question.name())]
     Words {
         /// These words.
         words: String,
@@ -263,7 +263,7 @@ mod tests {
         );
         assert_eq!(
             said("host extra pink"),
-            "`extra` and `pink` cannot be used here; `host` alone is a question"
+            "no stage and no question is called `extra` and `pink`; `host` alone is a question"
         );
         assert_eq!(asked("how much memory is used"), Err(Refused::MemoryUsed));
         assert!(said("why are decode and prefill slow").contains("different stages"));

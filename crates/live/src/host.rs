@@ -195,6 +195,8 @@ pub(crate) struct Host {
     is_sampled: bool,
     /// Samples that came after their time was final.
     pub(crate) late: u64,
+    /// What these stand for, and calls that came after a part of their time was final, ns.
+    pub(crate) late_ns: u64,
     settled: u64,
 }
 
@@ -214,6 +216,7 @@ impl Default for Host {
             kinds: FxHashMap::default(),
             is_sampled: false,
             late: 0,
+            late_ns: 0,
             settled: 0,
         }
     }
@@ -240,6 +243,10 @@ impl Host {
                 let room = WAITING.saturating_sub(self.calls.len());
                 let own = |call: HostCall| HostCall { thread: self.number(call.thread), ..call };
                 let calls: Vec<HostCall> = calls.into_iter().take(room).map(own).collect();
+                for call in &calls {
+                    let late_ns = call.end.0.min(self.settled).saturating_sub(call.begin.0);
+                    self.late_ns = self.late_ns.saturating_add(late_ns);
+                }
                 self.calls.extend(calls);
             }
             _ => {}
@@ -253,6 +260,7 @@ impl Host {
         for sample in samples.into_iter().filter(|sample| sample.interval_ns > 0) {
             if sample.at.0 < self.settled || self.samples.len() >= WAITING {
                 self.late += 1;
+                self.late_ns = self.late_ns.saturating_add(sample.interval_ns.min(LONGEST_NS));
                 continue;
             }
             let (thread, holder) = (self.number(sample.thread), self.number(sample.holder));
@@ -489,7 +497,7 @@ impl Host {
             }
             None if sum.ns > 0 && sum.idle_ns == 0 => "no time is idle".to_owned(),
             None if samples == 0 => {
-                "no sample of a launching thread fell into idle time".to_owned()
+                "no launching thread was sampled while the GPU was idle".to_owned()
             }
             None if samples < HOST_SAMPLES_LEAST => {
                 format!("too few samples: {samples}; shares need {HOST_SAMPLES_LEAST}")
@@ -777,7 +785,12 @@ mod tests {
         // Nothing is kept of what is final, and what comes for it counts as late.
         assert!(host.samples.is_empty() && host.calls.is_empty());
         host.take(Record::HostSamples(vec![sample(5, 1, HostState::Running, 1)]), false);
-        assert_eq!((host.samples.len(), host.late), (0, 1));
+        assert_eq!((host.samples.len(), host.late, host.late_ns), (0, 1, MS));
+        // Of a call, the part whose time is final.
+        let call =
+            HostCall { begin: MonoNs(998 * MS), end: MonoNs(1_003 * MS), ..HostCall::default() };
+        host.take(Record::HostCalls(vec![call]), false);
+        assert_eq!(host.late_ns, 3 * MS);
     }
 
     /// Hazard (Watching what runs): The rank that waits for a late one spends more time in calls that wait for running
@@ -862,7 +875,7 @@ mod tests {
             [
                 "not sampled: STAGE2_HOST is off",
                 "not sampled: Python 3.9 is not known",
-                "no sample of a launching thread fell into idle time",
+                "no launching thread was sampled while the GPU was idle",
                 "too few samples: 29; shares need 30",
                 "no cause exceeds its sampling error",
                 "samples come too late; set STAGE2_FLUSH_MS to 1000 at most",

@@ -122,7 +122,8 @@ pub struct Watched {
     /// Losses, over all of its files.
     #[serde(with = "crate::message::losses")]
     pub losses: Vec<(&'static str, u64)>,
-    /// Work that came too late for the busy time, over all of its files, ns.
+    /// Work that came too late for the busy time, and calls and samples of the host that came too late for the causes of
+    /// idle time, over all of its files, ns.
     pub late_ns: u64,
     /// Damaged frames that were left out, over all of its files.
     pub corrupt_frames: u64,

@@ -184,8 +184,13 @@ impl Process {
     }
 
     fn final_to(&self) -> u64 {
-        let is_late = self.late_ns > 0 || self.host.late > 0;
+        let is_late = self.late_ns() > 0;
         self.front.saturating_sub(if is_late { SETTLE_LATE_NS } else { SETTLE_NS })
+    }
+
+    /// Work, and what the host did, that came after its time was final, ns.
+    pub(crate) fn late_ns(&self) -> u64 {
+        self.late_ns.saturating_add(self.host.late_ns)
     }
 
     fn is_tokens(&self, stage: u16) -> bool {

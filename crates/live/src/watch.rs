@@ -39,6 +39,8 @@ const ENTRIES: usize = 16_384;
 const RETIRED: usize = 4_096;
 /// Ticks without news after which what waits is final.
 const QUIET_TICKS: u32 = 4;
+/// [`QUIET_TICKS`] of a process that wrote something too late before.
+const QUIET_TICKS_LATE: u32 = 16;
 const PROBLEMS: usize = 20;
 /// So few bytes are left, and what was read is of now.
 const CURRENT_BYTES: u64 = 1 << 20;
@@ -144,7 +146,7 @@ impl Watch {
             tracked.process.is_current();
         }
         self.is_enough = true;
-        for _ in 0..=QUIET_TICKS {
+        for _ in 0..=QUIET_TICKS_LATE {
             self.tick_at(now_ns(), LAST_BYTES);
             // All go on, so that nothing becomes final.
             if self.behind > 0 && self.files.iter().all(|tracked| tracked.quiet == 0) {
@@ -214,7 +216,10 @@ impl Watch {
             let was_gone = tracked.is_gone;
             tracked.is_gone = tracked.is_gone(&self.host, now_ns);
             let is_gone = tracked.is_gone && !was_gone;
-            if tracked.quiet == QUIET_TICKS || is_left || is_gone || (over && !tracked.told) {
+            // The rest of a process that wrote late once may come late again.
+            let is_late = tracked.process.late_ns() > 0;
+            let is_quiet = tracked.quiet == if is_late { QUIET_TICKS_LATE } else { QUIET_TICKS };
+            if is_quiet || is_left || is_gone || (over && !tracked.told) {
                 tracked.process.finish();
             }
             if over && !tracked.told {
@@ -492,7 +497,7 @@ impl Watched {
         for (sum, (kind, more)) in self.losses.iter_mut().zip(lost) {
             *sum = (kind, sum.1.saturating_add(more));
         }
-        self.late_ns = self.late_ns.saturating_add(process.late_ns);
+        self.late_ns = self.late_ns.saturating_add(process.late_ns());
         self.corrupt_frames += tracked.corrupt_frames;
         self.bytes += tracked.follow.bytes();
     }

@@ -9,10 +9,12 @@ use stage2_contract::text::numbers::{
     count, counted, grouped, or_absent, shown_rate, shown_time, time_scale,
 };
 use stage2_contract::text::{plain, shorten, shorten_kernel};
+use stage2_model::finding::Id;
 use stage2_model::{
     Answer, AnswerLine, Bottleneck, BottleneckKind, BottleneckPart, LateCause, LateHost, LateRow,
     LateSteps, Report, Role, StageAnswer, Status, StepSeries, StepTimes,
 };
+use stage2_report::conclusions::rests_on;
 
 // Of names, and of the parts of a step.
 const STAGE_CHARS: usize = 40;
@@ -22,6 +24,8 @@ const PART_PERCENT: f64 = 5.0;
 const NEARLY_ALL_PERCENT: f64 = 90.0;
 /// From this part of the median on, the mean step is said, too.
 const MEAN_APART: f64 = 0.15;
+/// Up to this part of it, the mean window stands for the mean step.
+const NEAR_MEAN: f64 = 0.05;
 /// What the verdict says in short of [`Answer::MARKED`].
 const AND_MARKED: &str = " (with every operator marked, which slows the host)";
 /// Label of what to do first.
@@ -36,17 +40,27 @@ pub(super) fn facts(report: &Report) -> Option<Vec<AnswerLine>> {
     let (step, found) = (answer.step.as_ref()?, answer.bottleneck.as_ref()?);
     let bound = found.first()?;
     let (stage, unit) = (shorten(&answer.stage, STAGE_CHARS), step.shown_unit());
+    let rests_on = report.answer.first.as_ref().and_then(|first| {
+        let mut rows = report.stages.iter().filter(|row| row.apart.is_none());
+        rows.find(|row| Some(&row.stage) == first.stage.as_ref()).and_then(rests_on)
+    });
     let first = report.answer.first.as_ref().map(|first| match &first.stage {
         Some(other) if *other != answer.stage => {
             let name = shorten(other, STAGE_CHARS);
             let of = report.answer.stages.iter().find(|answer| answer.stage == *other);
-            let mean = first.mean.as_ref().zip(of.and_then(|of| of_unit(report, of)));
+            let mean = first.mean.as_ref().zip(of.and_then(StageAnswer::unit_of_mean));
+            // The line with the times has the mean of all calls.
+            let recorded = if report.is_sampled() { "recorded " } else { "" };
             let mean = mean.map_or_else(String::new, |(mean, unit)| {
-                format!(" (mean window {} per {unit})", shown_time(mean.ns))
+                format!(" (mean window {} per {recorded}{unit})", shown_time(mean.ns))
             });
             format!("the run can save most in {name}{mean}: {}", first.in_short)
         }
         _ => first.in_short.clone(),
+    });
+    let first = first.map(|text| match &rests_on {
+        Some(rests_on) => format!("{text}; {rests_on}"),
+        None => text,
     });
     let (scale, scaled, decimals) = time_scale(found.ns as f64);
     let number = |ns: f64| grouped(&format!("{:.decimals$}", ns / scale));
@@ -63,10 +77,12 @@ pub(super) fn facts(report: &Report) -> Option<Vec<AnswerLine>> {
         Some((before, after)) => (format!("{before}{after}"), AND_MARKED),
         None => (report.answer.lead.clone(), ""),
     };
+    let is_mean = is_mean_in_verdict(report, answer, step);
     let bound = format!(
-        "{lead}{stage} is bound by {}: {} of {} {scaled} per {}{}{}{marked}",
+        "{lead}{stage} is bound by {}: {} of {}{} {scaled} per {}{}{}{marked}",
         bound.kind.label(),
         number(bound.ns as f64),
+        if is_mean { "a mean of " } else { "" },
         number(found.ns as f64),
         of_unit(report, answer)?,
         waited.unwrap_or_default(),
@@ -146,7 +162,11 @@ pub(super) fn host_fact(report: &Report) -> Option<String> {
 /// Of a complete capture without the counts; what was left out on purpose stays.
 pub(super) fn coverage_in_short(report: &Report, text: &str) -> String {
     if report.coverage.verdict.status != Status::Complete {
-        return text.to_owned();
+        // Work outside of the stages is no loss, and no process of a run that is over still runs.
+        let is_loss = |clause: &&str| !clause.starts_with("GPU records outside of the stages");
+        let text = text.split("; ").filter(is_loss).collect::<Vec<_>>().join("; ");
+        let is_over = report.run.workload_end.is_some();
+        return if is_over { text.replace(", or are still running", "") } else { text };
     }
     let mut clauses = text.split("; ");
     let known = clauses.next().unwrap_or_default().split([',', '(']).next().unwrap_or_default();
@@ -156,7 +176,10 @@ pub(super) fn coverage_in_short(report: &Report, text: &str) -> String {
             .any(|word| clause.starts_with(word))
     };
     let left_out = clauses.filter(is_left_out).map(|clause| format!("; {clause}"));
-    format!("{}{}", known.trim_end(), left_out.collect::<String>())
+    let is_gap = |id: Id| [Id::CountersGap, Id::CountersLost, Id::CountersLeftOut].contains(&id);
+    let gaps = report.findings.iter().any(|finding| is_gap(finding.id));
+    let gaps = if gaps { "; counters have gaps" } else { "" };
+    format!("{}{}{gaps}", known.trim_end(), left_out.collect::<String>())
 }
 
 /// Labels of lines of the answer that [`facts`] have in short.
@@ -244,7 +267,10 @@ fn times(report: &Report, answer: &StageAnswer, step: &StepTimes) -> String {
     let other = report.answer.stages.iter().find(of_model).and_then(|other| {
         let step = other.step.as_ref()?;
         let time = shown_time(step.shown_ns(step.p50_ns));
-        let mean = mean_apart(step, MEAN_APART);
+        let mut mean = mean_apart(step, MEAN_APART);
+        if report.is_sampled() && other.mean_of_all_ns().is_none() && mean.ends_with(')') {
+            mean.insert_str(mean.len() - 1, &format!(" of all {}s", step.unit.noun()));
+        }
         Some(format!("; {} {time}{mean}", shorten(&other.stage, STAGE_CHARS)))
     });
     let requests = report.engine.as_ref().and_then(|engine| engine.requests.as_ref());
@@ -255,8 +281,19 @@ fn times(report: &Report, answer: &StageAnswer, step: &StepTimes) -> String {
     let unit = answer.unit_of_times().unwrap_or_default();
     // The line on the parts compares this mean with that of the recorded calls.
     let apart = mean_of_unrecorded(report, answer).map_or(MEAN_APART, |_| 0.0);
-    let mean = mean_apart(step, apart);
+    let is_told = is_mean_in_verdict(report, answer, step);
+    let mean = if is_told { String::new() } else { mean_apart(step, apart) };
     format!("p50 {} per {unit}{mean}{texts}", shown_time(p50))
+}
+
+/// Whether the verdict has the mean that a median far from it needs. The window that it divides also contains the time
+/// between the steps, so that it is a little longer than they are.
+fn is_mean_in_verdict(report: &Report, answer: &StageAnswer, step: &StepTimes) -> bool {
+    let mean = step.shown_ns(step.mean_ns);
+    let is_near = |found: &Bottleneck| (found.ns as f64 / mean - 1.0).abs() <= NEAR_MEAN;
+    let is_same = answer.unit_of_mean() == answer.unit_of_times()
+        && answer.bottleneck.as_ref().is_some_and(is_near);
+    is_same && !report.is_sampled() && !mean_apart(step, MEAN_APART).is_empty()
 }
 
 /// ` (mean 29.01)` behind the median, if these are so far apart: rates, parts and gains are those of the mean step.
@@ -270,7 +307,7 @@ fn mean_apart(step: &StepTimes, least: f64) -> String {
 }
 
 /// `host wait 3.10 ms (67 %), kernels 1.38 (30 %), other 0.16 (3 %)`: the parts of the mean step.
-fn parts(found: &Bottleneck) -> String {
+pub(super) fn parts(found: &Bottleneck) -> String {
     let (scale, unit, decimals) = time_scale(found.ns as f64);
     let is_named = |(at, part): &(usize, &BottleneckPart)| {
         let is_kernels = part_label(part.kind) == KERNELS;
@@ -409,6 +446,48 @@ mod tests {
         assert!(!said(&report, &answer).contains("recur"), "too few");
     }
 
+    /// One mean on the screen: a window contains the time between its steps as well, so that it is a little longer.
+    #[test]
+    fn a_mean_that_the_verdict_has_is_not_repeated_with_another_number() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/sample/runner/metrics.json");
+        let json = std::fs::read_to_string(path).expect("the sample");
+        let mut report: Report = serde_json::from_str(&json).expect("a report");
+        let decode = report.answer.stages.iter_mut().find(|of| of.stage == "decode");
+        let step = decode.and_then(|of| of.step.as_mut()).expect("steps");
+        step.p50_ns = 19_950_000;
+        for row in &mut report.stages {
+            row.host_warm_instances = row.host_warm_instances.map(|_| 2);
+        }
+        let told = facts(&report).expect("a verdict");
+        let line = |label: &str| {
+            let line = told.iter().find(|line| line.label == label).expect(label);
+            line.text.as_str()
+        };
+        let verdict = line(VERDICT);
+        assert!(verdict.contains(": 22.63 of a mean of 24.44 ms per token"), "{verdict}");
+        assert!(line("time").starts_with("p50 19.95 ms per token, longest 26.86"));
+        // Advice on few calls says so where it is given.
+        assert!(line(FIRST).ends_with("; rests on 2 warm calls only"), "{}", line(FIRST));
+    }
+
+    /// Counters of a complete capture may have gaps, which no other clause of the line says.
+    #[test]
+    fn the_coverage_names_gaps_of_counters() {
+        let mut report = rich();
+        report.coverage.verdict.status = Status::Complete;
+        let said = |report: &Report| {
+            coverage_in_short(report, "complete: no record is known to be lost (9)")
+        };
+        assert_eq!(said(&report), "complete: no record is known to be lost");
+        report.coverage.verdict.status = Status::Partial;
+        let partial = "PARTIAL, with 9 GPU records: range events lost: 3; GPU records outside of the stages: 7 in warm-up ranges";
+        let short = coverage_in_short(&report, partial);
+        assert_eq!(short, "PARTIAL, with 9 GPU records: range events lost: 3");
+        report.coverage.verdict.status = Status::Complete;
+        report.findings.push(Id::CountersGap.about("GPU 0").found("a gap", "", ""));
+        assert_eq!(said(&report), "complete: no record is known to be lost; counters have gaps");
+    }
+
     /// Hazard: a share of recorded calls passes for one of all calls, which are faster.
     #[test]
     fn the_lines_of_a_sampled_stage_name_the_calls_that_they_are_of() {
@@ -426,7 +505,7 @@ mod tests {
             "{}",
             line(VERDICT)
         );
-        let times = "p50 3.06 ms per call (mean 3.22), p99 4.81; prefill 20.46 ms (mean 29.01)";
+        let times = "p50 3.06 ms per call (mean 3.22), p99 4.81; prefill 20.46 ms (mean 29.01 of all calls)";
         assert_eq!(line("time"), times);
         let whose = ": the mean of the 103 recorded of 1653 calls, which is 23 % above that of all (3.22 ms)";
         assert!(line("where").ends_with(whose), "{}", line("where"));

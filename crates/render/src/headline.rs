@@ -2,13 +2,15 @@
 
 use std::path::Path;
 
-use super::facts::{coverage_in_short, facts};
+use super::facts::{coverage_in_short, facts, parts};
 use super::page::{COVERAGE, answer_lines, idle_percent, warnings, warnings_of};
 use super::ranks;
-use stage2_contract::text::numbers::{count, counted, or_absent, percent1, shown_time, us3};
+use stage2_contract::text::numbers::{
+    count, counted, or_absent, percent1, shown_time, time_scale, us3,
+};
 use stage2_contract::text::{shorten, shorten_kernel, visible_path};
 use stage2_model::kernels::stage_kernels;
-use stage2_model::{AnswerLine, RUN_DIR, Report, StageRow};
+use stage2_model::{AnswerLine, Bottleneck, RUN_DIR, Report, StageAnswer, StageRow};
 
 // How many of a kind are shown.
 const STAGES: usize = 4;
@@ -47,11 +49,17 @@ pub fn headline(report: &Report, folder: &Path) -> Headline {
     let facts = facts(report);
     let shown = |line: &AnswerLine| match &*line.label {
         COVERAGE => coverage_in_short(report, &line.text),
-        "host" | "late rank" | "outliers" | "kernel" => brief(&line.text),
+        "host" => host_in_short(&line.text),
+        "late rank" | "outliers" | "kernel" => brief(&line.text),
         _ => line.text.clone(),
     };
+    let windows = windows_in_short(report);
     let mut answer = facts.unwrap_or_else(|| {
-        all.iter().map(|line| AnswerLine { text: shown(line), ..line.clone() }).collect()
+        let short = |line: &AnswerLine| match &*line.label {
+            "window" if !windows.is_empty() => windows.clone(),
+            _ => vec![AnswerLine { text: shown(line), ..line.clone() }],
+        };
+        all.iter().flat_map(short).collect()
     });
     let warnings = warnings(report).filter(|_| report.coverage.empty.is_none());
     if let Some(mut warnings) = warnings {
@@ -66,6 +74,33 @@ pub fn headline(report: &Report, folder: &Path) -> Headline {
     let rest = all.iter().filter(|line| !is_whole(line));
     evidence.extend(rest.map(|line| format!("{}: {}", line.label, line.text)));
     Headline { answer, evidence, warnings: warnings_of(report).count() }
+}
+
+/// What bounds the first stage, and the parts of all windows, of a run without a verdict.
+fn windows_in_short(report: &Report) -> Vec<AnswerLine> {
+    let stages = report.answer.stages.iter();
+    let known: Vec<_> = stages.filter_map(|of| Some((of, of.bottleneck.as_ref()?))).collect();
+    let bound = known.first().and_then(|(of, found)| {
+        let (name, bound) = (shorten(&of.stage, NAME_CHARS), found.first()?);
+        let (scale, unit, decimals) = time_scale(found.ns as f64);
+        let [part, all] =
+            [bound.ns, found.ns].map(|ns| format!("{:.decimals$}", ns as f64 / scale));
+        let bound = bound.kind.label();
+        Some(format!("{name} is bound by {bound}: {part} of {all} {unit}; {}", of.basis))
+    });
+    let split = |(of, found): &(&StageAnswer, &Bottleneck)| {
+        format!("{}: {}", shorten(&of.stage, NAME_CHARS), parts(found))
+    };
+    let split = known.iter().take(STAGES).map(split).collect::<Vec<_>>().join("; ");
+    let line = |(label, text): (&str, String)| AnswerLine { label: label.into(), text };
+    bound.map_or_else(Vec::new, |bound| [("window", bound), ("where", split)].map(line).to_vec())
+}
+
+/// That nothing is known of the host needs no more than the reason.
+fn host_in_short(text: &str) -> String {
+    let reason = text.split_once(": too few samples to say more (");
+    let samples = reason.and_then(|(_, reason)| reason.split([':', ')']).next());
+    samples.map_or_else(|| brief(text), |samples| format!("not known: {samples}"))
 }
 
 /// A text up to the end of a clause, if it is long. Whole clauses are a sentence; what ends within one is marked as cut.
@@ -180,7 +215,10 @@ mod tests {
     fn the_answer_is_that_of_the_pages_and_the_evidence_is_apart() {
         let report = Report { answer: answer_of_pages(), ..rich() };
         let lines = headline(&report, Path::new("run"));
-        assert_eq!(labels(&lines), ["time", "window", "floor", "first", "warnings", "coverage"]);
+        assert_eq!(
+            labels(&lines),
+            ["time", "window", "where", "floor", "first", "warnings", "coverage"]
+        );
         assert!(lines.evidence[0].starts_with("stage0: "), "{lines:#?}");
     }
 
@@ -271,6 +309,28 @@ mod tests {
             "a whole clause needs no dots: {}",
             brief(&late)
         );
+    }
+
+    /// Of single cold calls there is no verdict: each line still has a stage, a number and a unit.
+    #[test]
+    fn a_run_without_a_verdict_has_short_lines_too() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/sample/regions/metrics.json");
+        let json = std::fs::read_to_string(path).expect("the sample");
+        let report: Report = serde_json::from_str(&json).expect("a report");
+        let short = headline(&report, Path::new("run")).answer;
+        let text = |label: &str| {
+            let line = short.iter().find(|line| line.label == label);
+            line.map(|line| line.text.as_str()).expect(label)
+        };
+        assert_eq!(
+            text("window"),
+            "prefill is bound by the host: 0.21 of 0.36 ms; the only call, which is cold"
+        );
+        assert_eq!(
+            text("where"),
+            "prefill: host wait 0.21 ms (60 %), kernels 0.14 (40 %); decode: kernels 0.14 ms (62 %), idle between kernels 0.09 (38 %)"
+        );
+        assert_eq!(text("host"), "not known: 0 samples of its idle time, and 30 are needed");
     }
 
     #[test]

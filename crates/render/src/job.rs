@@ -277,7 +277,7 @@ fn losses(job: &Job) -> Vec<String> {
         }
     };
     told(job.without_rank, "process", "reported no rank");
-    told(doubled, "file", "held ranks that another file has, and did not count");
+    told(doubled, "file", "had the ranks of another file, and did not count");
     told(torn, "file", "ended within a frame: the rank was killed, or still runs");
     told(damaged_frames, "frame", "was damaged or made no sense, and did not count");
     told(files.unknown_frames, "frame", "was of a kind that this version does not know");

@@ -6,9 +6,11 @@
 use std::path::{Path, PathBuf};
 
 use crate::roofline::hardware::Hardware;
+use anyhow::Context as _;
 use serde::de::{DeserializeOwned, Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use stage2_config::hydra::YamlError;
 use stage2_contract::text::redact::{REDACTED, Redactor};
 use stage2_contract::text::{shorten, visible, visible_path};
 use stage2_model::finding::{Id, Severity};
@@ -114,7 +116,10 @@ impl Settings {
     /// Those in the folder of a run. What cannot be used has its default, and a finding.
     pub fn of_run(run_dir: &Path) -> Self {
         let mut findings = Vec::new();
-        let yaml = |bytes: &[u8]| Ok(serde_saphyr::from_str::<Value>(std::str::from_utf8(bytes)?)?);
+        let yaml = |bytes: &[u8]| {
+            let text = std::str::from_utf8(bytes).context("it is not UTF-8 text")?;
+            Ok(serde_saphyr::from_str::<Value>(text).map_err(YamlError::from)?)
+        };
         let config = read(run_dir, "config.yaml", yaml, &mut findings);
         Self {
             redactor: section::<RedactSettings>(&config, "redact", &mut findings).redactor(),
@@ -191,17 +196,23 @@ fn read(
     let read = files::read(&path, LIMIT_BYTES).map_err(anyhow::Error::from);
     read.and_then(|bytes| parse(&bytes)).unwrap_or_else(|problem| {
         // The defaults apply, which may not be what was asked for.
-        let (severity, missing) = match name {
-            "config.yaml" if path.exists() => {
-                (Severity::Warning, "the report is written with the default settings")
-            }
-            _ => (Severity::Note, "its contents are missing from the report"),
+        let (severity, missing, remedy) = match name {
+            "config.yaml" if path.exists() => (
+                Severity::Warning,
+                "the report is written with the default settings, on which no measured number depends",
+                "repair the file, and write the report again",
+            ),
+            _ => (
+                Severity::Note,
+                "its contents are missing from the report; no measured number depends on them",
+                "run the workload again to get a complete bundle",
+            ),
         };
         findings.push(Id::RunFileUnusable.about(name).graded(
             severity,
-            format!("{name} cannot be used: {}", in_short(&problem)),
-            format!("{missing}; no measured number depends on them"),
-            "run the workload again to have a whole bundle",
+            format!("{name} cannot be used ({})", in_short(&problem)),
+            missing,
+            remedy,
         ));
         Value::Null
     })

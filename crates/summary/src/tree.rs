@@ -147,7 +147,7 @@ fn look_at_all(
         };
         if source.members.iter().any(|member| known.contains(&member.id)) {
             faults.doubled += 1;
-            faults.name(path, "holds ranks that another file has already");
+            faults.name(path, "holds the ranks of another file");
             continue;
         }
         known.extend(source.members.iter().map(|member| member.id));

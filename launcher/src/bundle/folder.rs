@@ -13,7 +13,7 @@ use stage2_read::private::{self, Sharing};
 
 /// Why there is no run folder. Ends the program with status 2.
 #[derive(Debug, thiserror::Error)]
-#[error("run folder {}: {what}; {remedy}", .path.display())]
+#[error("{} cannot be the run folder: {what}; {remedy}", .path.display())]
 pub(crate) struct FolderError {
     pub(crate) path: PathBuf,
     pub(crate) what: String,

@@ -348,8 +348,8 @@ pub(crate) fn lost_traces(dir: &Path, record: &RunRecord) -> Option<String> {
         format!("; `stage2-launch merge --spool {shown} -o DIR` reports what is left")
     };
     Some(format!(
-        "the reports of {} were made from trace files of which {first}{others} missing from {shown}; they \
-         were left unchanged: restore the files to write them again{remedy}",
+        "the reports of {} were made from trace files of which {first}{others} missing from {shown}, so \
+         no report was written; restore the files to write them again{remedy}",
         visible_path(dir)
     ))
 }
@@ -371,7 +371,7 @@ pub(crate) fn cut_trace(dir: &Path, record: &RunRecord, found: &[ProcessRow]) ->
     };
     Some(format!(
         "the reports of {} were made from {} kernels in {}, of which {} are left in the file: it was cut, emptied \
-         or damaged afterwards. They were left unchanged; restore the whole file to write them again{remedy}",
+         or damaged afterwards, so no report was written; restore the whole file to write them again{remedy}",
         visible_path(dir),
         count(cut.kernels),
         visible(cut.file.as_bytes()),

@@ -111,7 +111,7 @@ pub(crate) fn not_a_run_among(path: &Path, given: &[&PathBuf]) -> String {
                     format!("; `stage2-launch merge {option} {file} -o DIR` makes a run of it")
                 },
             );
-            format!("{shown} is {what}, and not the folder of a run{instead}")
+            format!("{shown} is {what}, not the folder of a run{instead}")
         }
     }
 }
@@ -125,6 +125,14 @@ fn instead(path: &Path, folders: &[&Path], given: &[&PathBuf]) -> String {
     let names: Vec<String> = runs.iter().filter_map(|(_, run)| name(run)).collect();
     let asked = name(path).unwrap_or_default();
     let near = most_like(&asked, names.iter().map(String::as_str));
+    let is_word = path.parent().is_some_and(|above| above.as_os_str().is_empty());
+    if is_word
+        && near.is_none()
+        && most_like(&asked, [LATEST]).is_some()
+        && run_named(LATEST.as_ref()).exists()
+    {
+        return format!("; did you mean `{LATEST}`?");
+    }
     let near = near.and_then(|near| runs.iter().find(|(_, run)| run.ends_with(near)));
     let near = near.map(|(_, near)| near.clone()).or_else(|| corrected(path));
     let is_given = |run: &PathBuf| run.canonicalize().is_ok_and(|run| given.contains(&run));
@@ -277,7 +285,7 @@ mod tests {
                 format!("is a file; name the folder of the run, `{}`", shown("after")),
             ),
             ("bare", "is not the folder of a run: it holds no run.json; `stage2".to_owned()),
-            ("bare/notes.txt", "is an empty file, and not the folder of a run; `stage2".to_owned()),
+            ("bare/notes.txt", "is an empty file, not the folder of a run; `stage2".to_owned()),
             ("bare/notes.txt/x", "does not exist; `stage2-launch run".to_owned()),
             (
                 "",

@@ -77,7 +77,7 @@ pub(crate) struct FeedArgs {
     /// Also accept requests for this host name, e.g. that of a reverse proxy
     #[arg(long, value_name = "NAME", conflicts_with = "once")]
     pub(crate) allow_host: Vec<String>,
-    /// Write this file for the textfile collector of node-exporter, again and again
+    /// Keep writing this file for the textfile collector of node-exporter
     #[arg(long, value_name = "FILE")]
     pub(crate) textfile: Option<PathBuf>,
     /// Who may read that file
@@ -327,6 +327,9 @@ pub(crate) struct DoctorArgs {
 pub(crate) struct BenchArgs {
     #[command(flatten)]
     pub(crate) times: Times,
+    /// Measure a workload that fails, too: without this, its first measured run ends the benchmark
+    #[arg(long)]
+    pub(crate) ignore_failure: bool,
     #[command(flatten)]
     pub(crate) settings: RunSettings,
     /// Print every command and environment change, and run nothing

@@ -101,7 +101,7 @@ pub(crate) enum Command {
         after_help = BENCH_HELP
     )]
     Bench(BenchArgs),
-    /// Make a bundle of captures from elsewhere
+    /// Make a bundle of existing captures
     #[command(
         visible_alias = "import",
         override_usage = "stage2-launch merge [--spool DIR | --nsys FILE | --ncu FILE]... -o DIR\n       \

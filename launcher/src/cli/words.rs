@@ -206,7 +206,7 @@ pub(super) fn refused(command: &Command, words: &[OsString], error: &clap::Error
         && (is_other || meant.is_none())
         && let Some(hint) = behind_unknown_option(command, words)
     {
-        return format!("{message}. {hint}");
+        return format!("{message}; {hint}");
     }
     if let (None, Some(ContextValue::String(word))) =
         (&meant, error.get(ContextKind::InvalidSubcommand))
@@ -232,8 +232,11 @@ pub(super) fn refused(command: &Command, words: &[OsString], error: &clap::Error
     let made = made.map_or_else(String::new, |made| {
         format!("; without quotes, the shell made the file {made}, which you can delete")
     });
-    let read = if meant.is_empty() { "; see" } else { " See" };
-    format!("{message}{usage}{made}{meant}{read} `stage2-launch{name} --help`")
+    let read = match meant.is_empty() {
+        true => format!("; see `stage2-launch{name} --help`"),
+        false => String::new(),
+    };
+    format!("{message}{usage}{made}{meant}{read}")
 }
 
 /// What the error of a condition without a sign says.
@@ -320,7 +323,7 @@ const OTHER_SHELLS: [&str; 8] = ["tcsh", "csh", "sh", "ksh", "dash", "ash", "nu"
 
 /// A message of the parser that names the wrong value once, and not again in our reason for it.
 fn said_once(message: &str, error: &clap::Error) -> String {
-    let message = in_words(message);
+    let message = as_code(&in_words(message), error);
     match error.get(ContextKind::InvalidValue) {
         Some(ContextValue::String(value)) => {
             let message = message.replacen(&format!(": {value:?} is not "), ": it is not ", 1);
@@ -328,6 +331,18 @@ fn said_once(message: &str, error: &clap::Error) -> String {
         }
         _ => message,
     }
+}
+
+/// The words of the user in the quotes of this program, and not in those of the parser.
+fn as_code(message: &str, error: &clap::Error) -> String {
+    let quoted = error.context().flat_map(|(_, value)| match value {
+        ContextValue::String(word) => std::slice::from_ref(word),
+        ContextValue::Strings(words) => words,
+        _ => &[],
+    });
+    quoted.fold(message.to_owned(), |message, word| {
+        message.replace(&format!("'{word}'"), &format!("`{word}`"))
+    })
 }
 
 /// A reason of the parser without terms of Rust.
@@ -368,7 +383,7 @@ fn without_verb(named: &Command, words: &[OsString], error: &clap::Error) -> Opt
     Some(match (typed, other_verb(Some(named), words, error)) {
         (Some(word), Some(verb)) => {
             let word = word.to_string_lossy();
-            format!("`{word}` is not a verb of {name}; did you mean `{verb}`? {see}")
+            format!("`{word}` is not a verb of {name}; did you mean `{verb}`?")
         }
         (Some(word), None) => {
             let word = shown(word);
@@ -593,7 +608,7 @@ fn near_value(error: &clap::Error) -> Option<String> {
 
 /// What to say besides that an option is unknown; nothing to a subcommand that has no workload.
 fn behind_unknown_option(command: &Command, words: &[OsString]) -> Option<String> {
-    let place = "The command of the workload comes after `--`";
+    let place = "the command of the workload comes after `--`";
     let told = tell(command, words);
     if let Some(known) = told.subcommand.and_then(|at| command.find_subcommand(words.get(at)?)) {
         if known.get_name() == "demo" {
@@ -660,7 +675,7 @@ pub(super) fn no_setting(command: &Command, words: &[OsString]) -> Option<String
         }
         Some(named) => match as_option(named, &word) {
             Some(option) => format!("`{word}` is not KEY=VALUE; did you mean `{option}`?"),
-            None => format!("`{word}` is not KEY=VALUE."),
+            None => format!("`{word}` is not KEY=VALUE"),
         },
         None => match other_subcommand(&word)
             .map(str::to_owned)
@@ -668,7 +683,7 @@ pub(super) fn no_setting(command: &Command, words: &[OsString]) -> Option<String
             .or_else(|| near_subcommand(command, &word).map(str::to_owned))
         {
             Some(near) => no_subcommand(&word, &near, words, at),
-            None => format!("{}.", neither(&word)),
+            None => neither(&word),
         },
     };
     let end = words.iter().position(|word| word == "--");
@@ -676,10 +691,15 @@ pub(super) fn no_setting(command: &Command, words: &[OsString]) -> Option<String
     if end.is_none() && told.subcommand.is_none() && wrong.contains(" -- ") {
         return Some(wrong);
     }
+    // Behind advice that stands in the hint already, it is a further sentence of that.
+    let [only, to_run] = match wrong.ends_with(['?', '.']) {
+        true => [" Only", " To"],
+        false => ["; only", "; to"],
+    };
     Some(if end.is_some_and(|end| end + 1 < words.len()) {
-        format!("{wrong} Only options and KEY=VALUE settings go before `--`")
+        format!("{wrong}{only} options and KEY=VALUE settings go before `--`")
     } else {
-        format!("{wrong} To run a program: {}", with_command(words, at))
+        format!("{wrong}{to_run} run a program: {}", with_command(words, at))
     })
 }
 
@@ -690,7 +710,7 @@ fn as_option(named: &Command, word: &str) -> Option<String> {
 }
 
 /// Where options of the demo's workload go.
-pub(crate) const OF_DEMO: &str = "Options of the demo's workload (--rounds, --steps, --threads, --graph) go after `--`, e.g. \
+pub(crate) const OF_DEMO: &str = "options of the demo's workload (--rounds, --steps, --threads, --graph) go after `--`, e.g. \
      stage2-launch demo --light -- --rounds 200";
 
 /// Whether a word is an option of the demo's workload, or is typed like a setting in its place.

@@ -157,17 +157,17 @@ fn one_run(question: Question) -> Failure {
 /// Why a sentence is not answered, with the list of what is.
 fn not_understood(why: &Refused, args: &AskArgs) -> Failure {
     let run = quote(&args.run);
-    let hint = match why {
-        Refused::NoQuestion(_) | Refused::Several(_) => "",
+    match why {
         Refused::Words { question, .. } => {
-            &format!(": stage2-launch ask {run} {}", question.name())
+            return Failure::Usage(format!("{why}: stage2-launch ask {run} {}", question.name()));
         }
         Refused::Stages(_) | Refused::MemoryUsed => return Failure::Usage(why.to_string()),
-    };
+        Refused::NoQuestion(_) | Refused::Several(_) => {}
+    }
     // The list is the answer.
     match printed(&format!("{}\n", Question::list())) {
         Err(failure) => failure,
-        Ok(_) => Failure::Usage(format!("{why}{hint}")),
+        Ok(_) => Failure::Usage(why.to_string()),
     }
 }
 

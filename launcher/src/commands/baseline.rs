@@ -233,7 +233,7 @@ fn check_name(name: &str) -> Result<(), Failure> {
     match begins_well && name.len() <= NAME_CHARS && name.chars().all(is_plain) {
         true => Ok(()),
         false => Err(Failure::Usage(format!(
-            "`{}` cannot name a baseline: a name has up to {NAME_CHARS} letters, digits, dots, dashes and \
+            "`{}` cannot name a baseline; a name has up to {NAME_CHARS} letters, digits, dots, dashes and \
              underscores, and begins with a letter or a digit",
             shorten(&visible(name.as_bytes()), 80)
         ))),
@@ -252,9 +252,9 @@ fn existing(folder: &Path, name: &str) -> Result<PathBuf, Failure> {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     // What saves one is said below.
     let instead = if names.is_empty() { String::new() } else { instead(name, &names) };
-    let how = match instead.ends_with('?') {
-        true => String::new(),
-        false => format!("; `stage2-launch baseline save {name} RUN` saves one"),
+    let how = match instead.is_empty() {
+        true => format!("; `stage2-launch baseline save {name} RUN` saves one"),
+        false => String::new(),
     };
     Err(Failure::Usage(format!("there is no baseline `{name}` in {FOLDER}{instead}{how}")))
 }

@@ -27,7 +27,7 @@ pub(crate) fn demo(args: DemoArgs, terminal: &Terminal) -> Result<u8, Failure> {
     let settings = config.overrides.iter().filter(|word| cli::is_of_demo(word));
     let behind = behind.filter(|word| cli::is_setting(word) && !word.starts_with('-'));
     if let Some(word) = settings.cloned().chain(behind).next() {
-        return Err(Failure::Usage(format!("`{word}` is not a setting. {OF_DEMO}")));
+        return Err(Failure::Usage(format!("`{word}` is not a setting; {OF_DEMO}")));
     }
     let dormant = ask_dormant(false, &mut config)?;
     // What is typed wrong is said before a GPU or a file is looked for.
@@ -45,7 +45,7 @@ pub(crate) fn demo(args: DemoArgs, terminal: &Terminal) -> Result<u8, Failure> {
     let why = gpu.absent.as_deref().unwrap_or("there is no other");
     terminal.progress(&match gpu.devices.first() {
         Some(device) => format!("the demo runs on {}", device.name),
-        None => format!("no GPU ({why}): the demo replays a recording of one"),
+        None => format!("no GPU ({why}): the demo replays recorded GPU work"),
     });
     match simulated {
         true => config.overrides = replayed(&config),
@@ -80,32 +80,27 @@ fn check_options(workload: &Path, of_demo: &[OsString]) -> Result<(), Failure> {
     let lines = said.lines().map(str::trim).take_while(|line| !line.starts_with("Usage"));
     let lines = lines.filter(|line| !line.starts_with("For more information"));
     let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
-    let text = cli::in_words(&lines.join("; ").replacen("error: ", "", 1));
+    let text = lines.join("; ").replacen("error: ", "", 1).replace('\'', "`");
+    let text = cli::in_words(&text);
     let (text, see) = match text.split_once("; tip: a similar argument exists: ") {
-        Some((text, meant)) => {
-            (text, format!("; did you mean `{}`? See", meant.trim_matches('\'')))
-        }
-        None => (text.as_str(), "; see".to_owned()),
+        Some((text, meant)) => (text, format!("; did you mean `{}`?", meant.trim_matches('`'))),
+        None => (text.as_str(), "; see `stage2-launch demo -- --help`".to_owned()),
     };
-    if text.starts_with("unexpected argument") && !text.contains("'-") {
+    if text.starts_with("unexpected argument") && !text.contains("`-") {
         return Err(Failure::Usage(format!(
             "the demo has its own workload, and takes options only: {}; stage2-launch run -- COMMAND profiles a command \
-             of yours{} `stage2-launch demo -- --help`",
+             of yours{}",
             printable(text),
             printable(&see)
         )));
     }
-    Err(Failure::Usage(format!(
-        "{}{} `stage2-launch demo -- --help`",
-        printable(text),
-        printable(&see)
-    )))
+    Err(Failure::Usage(format!("{}{}", printable(text), printable(&see))))
 }
 
 /// Has the built-in workload print its own options; there is nothing to record in that.
 fn help() -> Result<u8, Failure> {
     let workload = install::find(&this_program()?, DEMO)
-        .map_err(|_| Failure::NoResult(format!("{DEMO} is not there; {HOW_TO_INSTALL}")))?;
+        .map_err(|_| Failure::NoResult(format!("{DEMO} was not found; {HOW_TO_INSTALL}")))?;
     let ended = Command::new(&workload).arg("--help").status();
     ended.map(|_| 0).map_err(|error| {
         Failure::NoResult(format!("{} cannot be started: {error}", visible_path(&workload)))
@@ -168,8 +163,7 @@ fn required(
         Ok(found) => return Ok(found),
         Err(places) => places,
     };
-    let all: Vec<_> = places.iter().map(|path| path.display().to_string()).collect();
-    let text = format!("{name} is not there; looked for {}", all.join(", "));
+    let text = format!("{name} was not found at{}", install::listed(&places));
     if !dry_run {
         return Err(Failure::NoResult(format!("{text}; {HOW_TO_INSTALL}")));
     }

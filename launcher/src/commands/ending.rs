@@ -5,9 +5,10 @@ use std::fs::File;
 use std::path::Path;
 
 use anstyle::{AnsiColor, Style};
+use stage2_contract::text::numbers::shown_time;
 use stage2_contract::text::visible_path;
 use stage2_model::finding::Id;
-use stage2_model::{AnswerLine, Finding, Severity, Status};
+use stage2_model::{AnswerLine, EndedBy, Finding, PassStatus, Severity, Status};
 
 use crate::bundle::{self, Bundle, RunFolder, RunRecord, file_list};
 use crate::config::Run;
@@ -73,6 +74,14 @@ pub(super) fn tell_answer(
     if record.simulated && !lines.iter().any(|(_, text)| text.contains("simulated GPU")) {
         lines.push(("simulated", "no real GPU took part in this run".to_owned()));
     }
+    let cut = record.passes.iter().find(|pass| pass.status == PassStatus::Interrupted);
+    if let Some(ms) = cut.and_then(|pass| pass.duration_ms).filter(|_| !lines.is_empty()) {
+        let until = format!("until {}: ", EndedBy::Interrupt.until());
+        for (_, text) in &mut lines {
+            *text = text.strip_prefix(&until).unwrap_or(text).to_owned();
+        }
+        lines.insert(0, ("ended", format!("interrupted after {}", shown_time(ms as f64 * 1e6))));
+    }
     let page = dir.join(PAGE);
     match (outcome.is_ok() && page.exists(), dir.exists()) {
         (true, _) => {
@@ -133,9 +142,10 @@ pub(super) fn make_room(
         bundle::make_room(folder, settings, &bundle.record);
     if deleted > 0 || !compressed.is_empty() {
         let all = folder.path().parent().map(visible_path).unwrap_or_default();
-        let compressed = compressed.len();
-        terminal
-            .progress(&format!("older runs in {all}: deleted {deleted}, compressed {compressed}"));
+        let done = [("deleted", deleted), ("compressed", compressed.len())];
+        let done = done.iter().filter(|(_, runs)| *runs > 0);
+        let done: Vec<String> = done.map(|(what, runs)| format!("{what} {runs}")).collect();
+        terminal.progress(&format!("older runs in {all}, to save space: {}", done.join(", ")));
     }
     let windows = compressed.iter().flat_map(|dir| bundle::window_bundles(dir));
     // A dormant run has its pages in the bundles of its windows.

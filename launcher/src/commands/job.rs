@@ -55,7 +55,7 @@ pub(crate) fn summarise(args: &SummariseArgs, terminal: &Terminal) -> Result<u8,
                 written += 1;
                 terminal.result(&format!("{}{note}", visible_path(&path)));
             }
-            Err(error) => terminal.error(&format!("{}: {error}", visible_path(trace))),
+            Err(error) => terminal.error(&of_file(trace, &error)),
         }
     }
     match written {
@@ -87,7 +87,7 @@ fn check_given(path: &Path, endings: &[&str]) -> Result<(), Failure> {
     }
     let (what, _) = kind_of(path).unwrap_or_else(|_| ("a file".to_owned(), None));
     Err(Failure::Usage(format!(
-        "{} is {what}, and not a file of the collector (*.{}); name such a file, or its folder",
+        "{} is {what}, not a file of the collector (*.{}); name such a file, or its folder",
         visible_path(path),
         endings.join(", *.")
     )))
@@ -151,6 +151,12 @@ fn summarise_trace(
     Ok((path, note))
 }
 
+/// An error about a file, which it may name itself.
+fn of_file(path: &Path, error: &anyhow::Error) -> String {
+    let (path, text) = (visible_path(path), format!("{error:#}"));
+    if text.contains(&path) { text } else { format!("{path}: {text}") }
+}
+
 fn unwritable(path: &Path, error: &dyn std::fmt::Display) -> Failure {
     let path = visible_path(path);
     Failure::NoResult(format!("{path} cannot be written: {error}; check its space and permissions"))
@@ -207,8 +213,14 @@ fn write(
         fs::create_dir(&folder).map_err(|error| unwritable(&folder, &error))?;
         match summarise_trace(trace, Some(&folder), false) {
             Ok((path, _)) => summaries.push(path),
-            Err(error) => terminal.error(&format!("{}: {error}", visible_path(trace))),
+            Err(error) => terminal.error(&of_file(trace, &error)),
         }
+    }
+    if summaries.is_empty() && !found.traces.is_empty() {
+        return Err(Failure::NoResult(format!(
+            "no trace file in {} can be read, so there is no page of the job",
+            shown(paths)
+        )));
     }
     if summaries.is_empty() {
         return Err(Failure::Usage(format!(
@@ -217,6 +229,16 @@ fn write(
         )));
     }
     let mut inventory = tree::look(&summaries);
+    // A summary in the temporary folder stands for its trace, which the user knows.
+    let of_trace = |path: &Path| {
+        let number = path.strip_prefix(temporary.path()).ok()?.iter().next()?.to_str()?;
+        found.traces.iter().nth(number.parse().ok()?)
+    };
+    for (path, _) in &mut inventory.faults.named {
+        if let Some(trace) = of_trace(path) {
+            path.clone_from(trace);
+        }
+    }
     if inventory.sources.is_empty() {
         let named = inventory.faults.named.first();
         let named = named.map(|(path, why)| format!(", for instance {} {why}", visible_path(path)));

@@ -54,7 +54,7 @@ impl Request {
             let mut o = Override::parse(word).map_err(|mut error| {
                 if !self.no_workload && !word.contains('=') && !word.starts_with('~') {
                     error.what.push_str(&format!(
-                        ". A program to run comes after `--`: stage2-launch -- {word} ..."
+                        "; a program to run comes after `--`: stage2-launch -- {word} ..."
                     ));
                 }
                 error

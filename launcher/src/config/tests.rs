@@ -114,7 +114,7 @@ fn errors_name_key_origin_and_neighbour() {
     for (words, parts) in [
         (vec!["run.mod=light"], vec!["`run.mod`", "override run.mod=light", "`run.mode`"]),
         (vec!["workloads=hydra"], vec!["`workloads`", "`workload`"]),
-        (vec!["ls"], vec!["it is not KEY=VALUE. A program to run comes after `--`"]),
+        (vec!["ls"], vec!["it is not KEY=VALUE; a program to run comes after `--`"]),
         (vec!["profiling.collector.sample=4"], vec!["must be 1/N with N from 1"]),
         (vec!["model.llm=llama_3_8b"], vec!["model/llm=PRESET selects the model"]),
         (vec!["workload=hydr"], vec!["`hydr`", "hydra, plain, stage1", "`hydra`"]),

@@ -41,7 +41,7 @@ pub(super) const PROGRAM: CheckInfo = CheckInfo {
     fixes: &[
         Fix::problem(
             "there is no such program, or it cannot be run",
-            "correct COMMAND (the text states the error): stage2-launch doctor -- COMMAND",
+            "correct COMMAND, as the error says: stage2-launch doctor -- COMMAND",
         ),
         Fix::problem(
             "it cannot load the collector",

@@ -46,14 +46,14 @@ pub(crate) enum NoAnswer {
 }
 
 impl NoAnswer {
-    /// Why, for a sentence that says already that the program cannot be run.
+    /// Why, for a sentence that begins with the name of the program.
     pub(crate) fn reason(&self) -> String {
         match self {
             NoAnswer::NotStarted(error) if error.kind() == ErrorKind::NotFound => {
-                "no such program was found".to_owned()
+                "is not installed, or not on PATH".to_owned()
             }
-            NoAnswer::NotStarted(error) => error.to_string(),
-            _ => self.to_string(),
+            NoAnswer::NotStarted(error) => format!("cannot be run: {error}"),
+            _ => format!("cannot be run: {self}"),
         }
     }
 }

@@ -313,7 +313,11 @@ impl Output<'_, '_> {
                 .map(|(device, &ns)| (vec![("device", device.to_string())], Value::ns(ns)))
                 .collect()
         })?;
-        let about = counter("late", SECONDS, "GPU work that came too late to count as busy time.");
+        let about = counter(
+            "late",
+            SECONDS,
+            "GPU work, and samples and calls of the host, that came too late to count.",
+        );
         self.per_process(about, |process| Some(Value::ns(process.late_ns)))?;
         let FeedStatus { now_ns, cpu_seconds } = &self.metrics.own;
         let about = counter("collector_cpu", SECONDS, "CPU time of the collector's own threads.");

@@ -1,3 +1,4 @@
+use super::targets::{Runs, named, only_of};
 use super::*;
 
 #[test]

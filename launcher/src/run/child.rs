@@ -167,7 +167,7 @@ impl Running {
             return;
         }
         terminal.progress(&format!(
-            "{signal}: waiting for the workload to end, then the bundle is written; Ctrl-C kills it"
+            "{signal}: the bundle is written when the workload has ended; press Ctrl-C again to kill the workload"
         ));
         self.process.flush();
         // The terminal has given it to the workload as well: twice would be once too often.

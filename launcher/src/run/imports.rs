@@ -148,8 +148,8 @@ pub(super) fn export_nsys(
             nsys_pass::tables(tool, &nsys.without_report(), version, &reports, findings);
         }
         Err(why) => {
-            let remedy = "export them where it is installed (`nsys export --type=sqlite`), and \
-                          merge the .sqlite";
+            let remedy = "install Nsight Systems; or export them on a machine that has it (`nsys export \
+                          --type=sqlite`), and merge the .sqlite";
             findings.push(not_read("nsys", &nsys.executable, why.reason(), remedy));
         }
     }
@@ -181,6 +181,7 @@ fn any_name(folder: &Path, wanted: impl Fn(&str) -> bool) -> bool {
 
 fn not_read(tool: &str, executable: &Path, why: String, remedy: &str) -> Finding {
     let product = product(tool);
-    let what = format!("reports of {product} are not read: {} cannot be run", executable.display());
+    let what = format!("reports of {product} are not read");
+    let why = format!("`{}` {why}", executable.display());
     Id::ToolMissing.about(tool).found(what, why, remedy)
 }

@@ -40,10 +40,8 @@ impl Library {
             }
             Library::Found(path) => format!("the collector {LIBRARY} is {}", path.display()),
             Library::Missing(places) => {
-                let places: Vec<_> = places.iter().map(|path| path.display().to_string()).collect();
-                let places = places.join(", ");
-                let proc = install::without_proc();
-                format!("the collector {LIBRARY} is not there; looked for {places}{proc}")
+                let (places, proc) = (install::listed(places), install::without_proc());
+                format!("the collector {LIBRARY} was not found at{places}{proc}")
             }
         }
     }

@@ -52,7 +52,7 @@ pub(super) fn run(
         findings.extend(profile.findings);
         let ended = tool.profile(&profile.argv);
         if let Some(why) = &ended.refused {
-            let finding = missing("nsys", &nsys.executable, why);
+            let finding = missing("nsys", &nsys.executable, &format!("cannot be run: {why}"));
             let mut pass = ToolPass::without(PassStatus::Failed, finding);
             pass.findings.extend(first.and_then(First::kept));
             return pass;
@@ -379,8 +379,8 @@ pub(crate) fn clean_copies(copies: &InputCopies, findings: &mut Vec<Finding>) ->
     }
     // A report that was exported and scrubbed is gone by now.
     for report in paths().filter(|copy| ending(copy, &["nsys-rep", "qdrep"]) && copy.is_file()) {
-        let what = format!("there is no scrubbed export of {}", file_name(report));
-        let why = Id::NsysTablesMissing.found(what, "the other findings explain why", "");
+        let what = format!("{} was not exported", file_name(report));
+        let why = Id::NsysTablesMissing.graded(Severity::Note, what, "", "");
         leave_out(report, &why);
         let export = report.with_extension("sqlite");
         if export.is_file() && paths().all(|copy| copy != export) {
@@ -393,11 +393,19 @@ pub(crate) fn clean_copies(copies: &InputCopies, findings: &mut Vec<Finding>) ->
 
 /// Deletes a copy that cannot be scrubbed. What to tell, and whether it is gone.
 fn left_out(copy: &Path, why: &Finding) -> (Finding, bool) {
-    let reason = format!("{}: {}; {HELD}", why.what, why.why);
+    // Why a report was not exported is a finding of its own.
+    let is_told = why.severity == Severity::Note;
+    let (reason, severity, remedy) = match is_told {
+        true => (format!("{}; {HELD}", why.what), Severity::Note, ""),
+        false => {
+            let reason = format!("{}: {}; {HELD}", why.what, why.why);
+            (reason, Severity::Warning, "export the report again, and merge that")
+        }
+    };
     match std::fs::remove_file(copy) {
         Ok(()) => {
             let what = format!("{} is not in the bundle, and not in its numbers", file_name(copy));
-            (Id::ImportLeftOut.found(what, reason, "export the report again, and merge that"), true)
+            (Id::ImportLeftOut.graded(severity, what, reason, remedy), true)
         }
         Err(error) => {
             let what = format!("{} could not be deleted ({error})", copy.display());

@@ -29,12 +29,12 @@ pub(crate) fn product(key: &str) -> &'static str {
 
 pub(crate) fn missing(key: &str, executable: &Path, why: &str) -> Finding {
     let product = product(key);
-    let what = format!("there is no {key} pass: {} cannot be run", executable.display());
+    let what = format!("there is no {key} pass: `{}` {why}", executable.display());
     let remedy = format!(
         "install {product}, put its folder into PATH, or name it in pipeline.{key}.executable; \
          pipeline.{key}.enable=false leaves the pass out"
     );
-    Id::ToolMissing.about(key).found(what, why, remedy)
+    Id::ToolMissing.about(key).found(what, "", remedy)
 }
 
 /// A path that the output flags of the tools take as it is: they expand %p, %h, %q{...}.

@@ -188,6 +188,7 @@ fn look(watched: &LiveSource, state: State, is_text: bool) -> View {
     };
     if is_over(&view) && !view.look.is_reading {
         view.ended = Some(what_next(watched, !is_text));
+        view.has_report = !reports_of(watched).is_empty();
         // A report is of all windows.
         if !view.look.processes.iter().any(|process| process.window.is_last) {
             view.reported_tokens = watched.reported_tokens(&reports_of(watched));
@@ -343,7 +344,7 @@ fn obey(key: KeyEvent, view: &mut View, watched: &mut LiveSource) -> bool {
     true
 }
 
-const HAS_REPORT: &str = "w wrote no report, because this run already has one";
+const HAS_REPORT: &str = "no new report: the run already has one";
 
 /// Writes what is there so far as a bundle. After the end of a run that has a report, another one would be the same.
 fn write_bundle(watched: &mut LiveSource, is_over: bool) {

@@ -136,6 +136,8 @@ pub(crate) struct View {
     pub(crate) empty_targets: Vec<String>,
     /// That the run has ended, and what to do next.
     pub(crate) ended: Option<String>,
+    /// A run that has ended has its report already.
+    pub(crate) has_report: bool,
     /// Of each report, its folder and the tokens per second of its stages.
     pub(crate) reported_tokens: Vec<(PathBuf, BTreeMap<String, f64>)>,
     /// Kernels that the page showed last, and those above them: a key scrolls by as many.
@@ -281,7 +283,7 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     let is_low = left < KERNELS_FROM;
     let for_processes = if is_low { left.div_ceil(3) } else { left / 4 };
     let for_processes = view.look.processes.len().clamp(1, for_processes.max(1));
-    let processes_in = |lines: usize| processes(view, rows.get(chosen), lines, width);
+    let processes_in = |lines: usize| processes(view, (rows.get(chosen), &rows), lines, width);
     let mut processes = processes_in(for_processes);
     let (minute, mut states) = match left >= 14 && view.ended.is_none() {
         true => (minute(seen, rows.get(chosen), width), gpus(all_seen, left / 8, width)),

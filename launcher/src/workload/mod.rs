@@ -135,9 +135,12 @@ fn not_found(program: &Path) -> NotRunnable {
     let bytes = program.as_os_str().as_bytes();
     if bytes.is_empty() {
         let remedy = "give a command behind `--`; a variable of the shell in it may not be set";
-        return NotRunnable::new(127, "the command is empty", "no such program was found", remedy);
+        return NotRunnable::new(127, "the command is empty", "", remedy);
     }
-    let remedy = if bytes.contains(&b'=') && !bytes.contains(&b'/') {
+    let remedy = if bytes.starts_with(b"-") {
+        "options of stage2-launch go before `--`, and the command of the workload after it"
+            .to_owned()
+    } else if bytes.contains(&b'=') && !bytes.contains(&b'/') {
         "it looks like KEY=VALUE: settings of stage2-launch go before `--`, those of the workload \
          after its command, and a variable is set with -- env NAME=VALUE COMMAND"
             .to_owned()
@@ -157,7 +160,7 @@ fn not_found(program: &Path) -> NotRunnable {
         format!("{near}check the spelling, put its folder into PATH, or give its path")
     };
     let what = format!("`{}`: command not found", program.display());
-    NotRunnable::new(127, what, "no such program was found", remedy)
+    NotRunnable::new(127, what, "", remedy)
 }
 
 /// The program on PATH whose name is most like `name`.

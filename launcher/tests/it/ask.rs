@@ -129,7 +129,10 @@ fn what_does_not_exist_is_answered_with_the_list() {
     for (words, expected) in [
         (&["why is the moon round"][..], "no word of `why is the moon round` names a question"),
         (&["idle", "host"], "`host` and `idle` are different questions; ask one at a time"),
-        (&["host", "extra", "more"], "`extra` cannot be used here; `host` alone is a question"),
+        (
+            &["host", "extra", "more"],
+            "no stage and no question is called `extra`; `host` alone is a question",
+        ),
         (&["how much memory is used"], "is not recorded"),
         (&["what changed"], "compare needs a second run"),
         (&["which kernels", &server], "`kernels-by-loss` is about one run"),

@@ -2,7 +2,7 @@
 //! and an nsys that gives back a recorded export.
 
 use crate::common::trace::Build;
-use crate::common::{self, Sandbox, change_export, names_in, stderr, stdout, unpack};
+use crate::common::{self, Sandbox, change_export, names_in, says, stderr, stdout, unpack};
 use predicates::prelude::PredicateBooleanExt as _;
 use predicates::str::contains;
 use serde_json::Value;
@@ -70,10 +70,16 @@ fn runs(results: &Value, name: &str) -> usize {
 #[test]
 fn everything_runs_in_turn_and_the_second_round_in_reverse() {
     let sandbox = sandbox(true);
-    let words = ["--rounds", "2", "--", "./workload"];
+    let stopped = bench(&sandbox, &["--", "./workload"]).env("END", "3").assert().code(3);
+    stopped.stdout("").stderr(says("log.txt; --ignore-failure measures failing runs, too"));
+    let order = common::read(&sandbox.path("order"));
+    assert_eq!(order.lines().count(), 2, "a warm-up, and the run that fails: {order}");
+    std::fs::remove_file(sandbox.path("order")).expect("the order");
+    std::fs::remove_dir_all(sandbox.path("b")).expect("the folder");
+    let words = ["--rounds", "2", "--ignore-failure", "--", "./workload"];
     let assert = bench(&sandbox, &words).env("END", "3").assert().code(3);
-    let fails = contains("the workload fails without a profiler, too: exit status 3")
-        .and(contains("log.txt"));
+    let fails =
+        contains("the workload fails without a profiler: exit status 3").and(contains("log.txt"));
     assert.stderr(fails).stdout(
         contains("| whole process | untraced | 2 |")
             .and(contains("| `decode` | nsys |").not())
@@ -128,7 +134,7 @@ fn runs_before_the_rounds_are_in_no_number() {
     let measured = |warmup: &str| {
         let sandbox = sandbox(false);
         sandbox.executable("cold", COLD);
-        let words = ["--rounds", "1", "--warmup", warmup, "--", "./cold"];
+        let words = ["--rounds", "1", "--warmup", warmup, "--ignore-failure", "--", "./cold"];
         let output = bench(&sandbox, &words).output().expect("stage2-launch");
         assert!(!sandbox.path("b/warm-up").exists());
         let results = results(&sandbox);
@@ -234,7 +240,7 @@ fn a_configuration_that_fails_costs_its_column_only() {
     let said = stderr(&assert);
     assert.stdout(contains("collector was not measured").and(contains("nsys was not measured")));
     // What is not there is told once, and leaves nothing to look at.
-    assert_eq!(said.matches("nsys cannot be run").count(), 1, "{said}");
+    assert_eq!(said.matches("`nsys` is not installed").count(), 1, "{said}");
     assert_eq!(said.matches("see what is left in").count(), 3, "{said}");
     assert!(!sandbox.path("b/round-1/nsys").exists());
     let results = results(&sandbox);
@@ -254,7 +260,7 @@ fn a_collector_that_leaves_nothing_is_told() {
     bench(&sandbox, &["--rounds", "1", "--", "true"]).assert().success();
     let results = results(&sandbox);
     let why = configuration(&results, "collector")["failed"].as_str().expect("a reason");
-    assert!(why.contains("no spool file"), "{why}");
+    assert!(why.contains("there is no trace file"), "{why}");
 }
 
 #[test]

@@ -72,7 +72,7 @@ fn a_dormant_run_logs_its_windows_and_each_is_a_bundle() {
     for window in ["w1", "w2"] {
         std::fs::remove_file(bundle.join(format!("windows/{window}/report.md"))).expect("there");
     }
-    expect_parts(&launch(&["report", &run], &[], 70), "said", &["they were left unchanged"]);
+    expect_parts(&launch(&["report", &run], &[], 70), "said", &["so no report was written"]);
     assert!(!bundle.join("windows/w1/report.md").exists());
     assert!(bundle.join("windows/w2/report.md").is_file());
     assert_eq!(calls(&bundle.join("windows/w1")), 20);

@@ -87,7 +87,7 @@ fn what_cannot_be_read_is_told() {
         (
             &["job", "racks.csv"],
             2,
-            "racks.csv is a text file, and not a file of the collector (*.s2s, *.s2t); name",
+            "racks.csv is a text file, not a file of the collector (*.s2s, *.s2t); name",
         ),
         (&["summarise", "empty"], 2, "no trace file (*.s2t) in empty; record"),
         (&["summarise", "absent"], 2, "absent does not exist; "),

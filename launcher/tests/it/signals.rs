@@ -113,7 +113,10 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(7), "{text}");
     assert_eq!(common::read(&sandbox.path("got")), "2", "{text}");
-    assert!(text.contains("[1/3] collect") && text.contains("Ctrl-C kills it"), "{text}");
+    assert!(
+        text.contains("[1/3] collect") && text.contains("press Ctrl-C again to kill"),
+        "{text}"
+    );
     assert!(sandbox.run_json()["finished"].is_string());
 }
 

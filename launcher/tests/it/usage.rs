@@ -22,11 +22,11 @@ fn wrong_usage_ends_with_two_and_makes_nothing() {
     sandbox.write("bare/file", "x");
     let cases = [
         (&[][..], "Usage:"),
-        (&["--no-such-option"], "stage2-launch: error: unexpected argument '--no-such-option'"),
+        (&["--no-such-option"], "stage2-launch: error: unexpected argument `--no-such-option`"),
         (&["run.mode=light"], "after `--`"),
         (&["--"], "Usage:"),
         (&["-v"], "after `--`"),
-        (&["python"], "To run a program: stage2-launch --allow-empty -- python"),
+        (&["python"], "to run a program: stage2-launch --allow-empty -- python"),
         (&["python", "-m", "runner"], "comes after `--`"),
         (&["a=1", "demo"], "unknown key `a`"),
         (&["--light", "run.mode=deep", "--", "true"], "--light contradicts run.mode"),
@@ -37,13 +37,10 @@ fn wrong_usage_ends_with_two_and_makes_nothing() {
             &["merge", "x.sqlite", "-o", "m"],
             "`x.sqlite` does not exist, and needs an option in front of it: --spool DIR",
         ),
-        (&["run", "python"], "To run a program: stage2-launch run --allow-empty -- python"),
+        (&["run", "python"], "to run a program: stage2-launch run --allow-empty -- python"),
         (&["report", "model/llm=llama_3_8b"], "give RUN_DIR as well"),
-        (&["--dryrun", "--", "true"], "did you mean `--dry-run`? See `stage2-launch --help`"),
-        (
-            &["export", "x", "--fromat", "chrome"],
-            "did you mean `--format`? See `stage2-launch export --help`",
-        ),
+        (&["--dryrun", "--", "true"], "did you mean `--dry-run`?"),
+        (&["export", "x", "--fromat", "chrome"], "did you mean `--format`?"),
         (&["--timeout", "soon", "--", "true"], "--timeout"),
         (&["--timeout", "0", "--", "true"], "--timeout"),
         (&["--color", "pink", "--", "true"], "--color"),
@@ -56,7 +53,7 @@ fn wrong_usage_ends_with_two_and_makes_nothing() {
         (&["report"], "RUN_DIR"),
         (&["report", "nowhere"], "nowhere does not exist; "),
         (&["report", "bare"], "bare is not the folder of a run: it holds no run.json; "),
-        (&["report", "bare/file"], "bare/file is a text file, and not the folder of a run; "),
+        (&["report", "bare/file"], "bare/file is a text file, not the folder of a run; "),
         (&["merge"], "[--spool DIR | --nsys FILE | --ncu FILE]... -o DIR [KEY=VALUE]..."),
         (&["hardware=h20", "--", "true"], "did you mean `h200`? There are a10, "),
         (&["report", "--dry-run", "."], "--dry-run"),
@@ -97,7 +94,7 @@ fn a_mistyped_word_is_told_what_was_probably_meant_in_three_lines_at_most() {
     sandbox.write("report.html", "<!DOCTYPE html>");
     sandbox.write("x.nsys-rep", "x");
     sandbox.write("trace.json", "{\"traceEvents\": []}");
-    let capture = "x.nsys-rep is a report of Nsight Systems, and not the folder of a run; `stage2-launch merge --nsys \
+    let capture = "x.nsys-rep is a report of Nsight Systems, not the folder of a run; `stage2-launch merge --nsys \
                    x.nsys-rep -o DIR` makes a run of it";
     let cases = [
         (&["diff", "x.nsys-rep", "x.nsys-rep"][..], capture),
@@ -111,7 +108,7 @@ fn a_mistyped_word_is_told_what_was_probably_meant_in_three_lines_at_most() {
         (&["baseline", "save", "main", "x.nsys-rep"], capture),
         (
             &["summarise", "x.nsys-rep"],
-            "x.nsys-rep is a report of Nsight Systems, and not a file of the collector",
+            "x.nsys-rep is a report of Nsight Systems, not a file of the collector",
         ),
         (&["diff", "a", "b", "--threshold", "5"], "did you mean `--fail-if CONDITION`?"),
         (&["diff", "a", "b", "--format", "json"], "did you mean `--json`?"),
@@ -132,14 +129,17 @@ fn a_mistyped_word_is_told_what_was_probably_meant_in_three_lines_at_most() {
         (&["ask", "trace.json"], "trace.json is a trace for Chrome or Perfetto"),
         (&["ask", "nowhere"], "nowhere does not exist; "),
         (&["export", "nowhere", "-f", "csv"], "nowhere does not exist; "),
-        (&["ctl", "nowhere", "status"], "nowhere is neither the number of a process nor"),
+        (
+            &["ctl", "nowhere", "status"],
+            "nowhere is neither a process ID nor an existing run folder",
+        ),
         (&["ctl", "start", "1"], "the target comes before the verb: stage2-launch ctl 1 start"),
         (&["ctl", "--all", "strat"], "did you mean `start`?"),
         (&["ctl", "1", "pause"], "did you mean `stop`?"),
         (&["ctl", "satus"], "`satus` is not a verb of ctl; did you mean `status`?"),
         (&["ctl", "12", "stat"], "did you mean `status`?"),
-        (&["run", "--light=true", "--", "true"], "'--light' takes no value, and 'true' was given"),
-        (&["python infer.py"], "To run a program: stage2-launch -- python infer.py"),
+        (&["run", "--light=true", "--", "true"], "`--light` takes no value, and `true` was given"),
+        (&["python infer.py"], "to run a program: stage2-launch -- python infer.py"),
         (&["perfetto", "x"], "did you mean `export RUN --format perfetto`?"),
         (&["open", "x"], "did you mean `report RUN --open`?"),
         (&["ctl", "12"], "the verb is missing: stage2-launch ctl 12 VERB; it is one of status, "),
@@ -164,10 +164,7 @@ fn a_mistyped_word_is_told_what_was_probably_meant_in_three_lines_at_most() {
         (&["diff", "baseline:", "baseline:"], "the name of a baseline is missing"),
         (&["ask", "baseline:main"], "baseline:main is a baseline, which only `diff` takes"),
         (&["demo", "--fail-if", "x>1"], "did you mean `diff RUN_A RUN_B --fail-if`?"),
-        (
-            &["demo", "--", "--step", "5"],
-            "'--step' found; did you mean `--steps`? See `stage2-launch demo -- --help`",
-        ),
+        (&["demo", "--", "--step", "5"], "`--step` found; did you mean `--steps`?"),
         (&["config", "profiling.collector.sample=4"], "must be 1/N"),
         (&["config", "model.llm=llama_3_8b"], "model/llm=PRESET selects"),
         (&["--timeout", "100ms", "--", "true"], "give whole seconds"),
@@ -200,15 +197,15 @@ fn a_mistyped_word_is_told_what_was_probably_meant_in_three_lines_at_most() {
         (&["-o", "x", "--", "true"], "did you mean `--run-dir DIR`?"),
         (&["report", "x", "--run-dir", "y"], "did you mean `report RUN_DIR`?"),
         (&["--trace=cuda", "--", "true"], "did you mean `pipeline.nsys.trace=[cuda,nvtx]`?"),
-        (&["run", "--hardware", "h200", "--", "true"], "did you mean `hardware=h200`? See"),
+        (&["run", "--hardware", "h200", "--", "true"], "did you mean `hardware=h200`?"),
         (&["--mode=light", "--", "true"], "did you mean `run.mode=light`?"),
         (&["--model", "llama", "--", "true"], "did you mean `model/llm=llama`?"),
         (&["--batch-size", "4", "--", "true"], "did you mean `model.tokens.batch_size=4`?"),
         (&["--counters", "--", "true"], "did you mean `profiling.collector.counters=VALUE`?"),
         (&["run", "--enable", "no"], "`pipeline.ncu.enable=no` or `pipeline.nsys.enable=no`?"),
-        (&["diff", "a", "b", "--hardware", "h200"], "'--hardware' found; see"),
+        (&["diff", "a", "b", "--hardware", "h200"], "`--hardware` found; see"),
         (&["report", "x", "--hardware=h200"], "did you mean `hardware=h200`?"),
-        (&["report", "x", "--mode", "light"], "'--mode' found; see"),
+        (&["report", "x", "--mode", "light"], "`--mode` found; see"),
         (&["--light", "run.mode=lite", "--", "true"], "must be deep or light"),
         (&["--duration", "10", "--", "true"], "did you mean `--timeout`?"),
         (&["run", "--pid", "1"], "did you mean `ctl PID start` or `top PID`?"),
@@ -241,10 +238,7 @@ fn a_mistyped_word_is_told_what_was_probably_meant_in_three_lines_at_most() {
         (&["config", "model/lm="], "did you mean `model/llm`?"),
         (&["--annotate", "torch-op", "--", "true"], "did you mean `torch-ops`?"),
         (&["top", "nowhere"], "nowhere does not exist; "),
-        (
-            &["top", "report.html"],
-            "report.html is a page for a browser, and not the folder of a run; ",
-        ),
+        (&["top", "report.html"], "report.html is a page for a browser, not the folder of a run; "),
         (&["next", "."], ". is not the folder of a run: it holds no run.json; "),
         (&["job", "."], "no trace file (*.s2t) in .; record with"),
         (&["top", "."], "or a trace file; `stage2-launch run -- COMMAND` makes a run"),
@@ -274,7 +268,7 @@ fn a_word_that_is_no_setting_is_told_how_a_program_is_run() {
     };
     let run = |word: &str, line: &str| {
         format!(
-            "`{word}` is neither a subcommand nor KEY=VALUE. To run a program: stage2-launch {line}"
+            "`{word}` is neither a subcommand nor KEY=VALUE; to run a program: stage2-launch {line}"
         )
     };
     told(&["foo"], &run("foo", "-- foo"));
@@ -298,15 +292,15 @@ fn a_word_that_is_no_setting_is_told_how_a_program_is_run() {
         told(&[word, "--", "x"], &wrong);
         // Its options are unknown.
         let assert = sandbox.launch_strictly(&[word, "--bogus"]).assert().code(2).stdout("");
-        assert.stderr(says(format!(". {near}\n")).and(contains("--bogus")));
+        assert.stderr(says(format!("; {near}\n")).and(contains("--bogus")));
     }
     // Behind another subcommand a word is none, and what follows it belongs to the program.
     told(
         &["bench", "a=1", "ls", "-q"],
-        "`ls` is not KEY=VALUE. To run a program: stage2-launch bench a=1 -- ls -q",
+        "`ls` is not KEY=VALUE; to run a program: stage2-launch bench a=1 -- ls -q",
     );
     let words = ["run", "a.py", "--", "x"];
-    told(&words, "`a.py` is not KEY=VALUE. Only options and KEY=VALUE settings go before `--`");
+    told(&words, "`a.py` is not KEY=VALUE; only options and KEY=VALUE settings go before `--`");
 }
 
 #[test]
@@ -326,7 +320,10 @@ fn each_subcommand_lists_and_takes_its_own_options_only() {
         (&["report", "--help"], [&merge[..], &["--json"]].concat()),
         (&["merge", "--help"], [&merge[..], &captures].concat()),
         (&["import", "--help"], [&merge[..], &captures].concat()),
-        (&["bench", "--help"], [&settings[..], &["--dry-run", "--rounds", "--warmup"]].concat()),
+        (
+            &["bench", "--help"],
+            [&settings[..], &["--dry-run", "--ignore-failure", "--rounds", "--warmup"]].concat(),
+        ),
         (&["config", "--help"], settings.to_vec()),
         (&["ctl", "--help"], vec!["--all"]),
         (&["ctl", "7", "status", "--help"], vec!["--all", "--json"]),
@@ -354,7 +351,7 @@ fn each_subcommand_lists_and_takes_its_own_options_only() {
             {
                 for words in [[name, option], [option, name]] {
                     let assert = sandbox.launch_strictly(&words).assert().code(2).stdout("");
-                    assert.stderr(contains(format!("unexpected argument '{option}'")));
+                    assert.stderr(contains(format!("unexpected argument `{option}`")));
                 }
             }
         }
@@ -392,10 +389,10 @@ fn an_unknown_option_is_told_where_the_command_belongs() {
     let sandbox = Sandbox::new();
     let told = |words: &[&str], hint: &str| {
         let text = stderr(&sandbox.launch_strictly(words).assert().code(2).stdout(""));
-        let found = text.find("The command of the workload").map(|at| &text[at..]);
+        let found = text.find("the command of the workload").map(|at| &text[at..]);
         assert_eq!(found.unwrap_or_default().trim(), hint, "{words:?}: {text}");
     };
-    let place = "The command of the workload comes after `--`";
+    let place = "the command of the workload comes after `--`";
     let usage = &format!("{place}: stage2-launch [OPTIONS] [KEY=VALUE]... -- COMMAND [ARG]...");
     told(&["python", "-m", "runner"], &format!("{place}, e.g. stage2-launch -- python -m runner"));
     told(

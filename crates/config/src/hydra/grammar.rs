@@ -199,6 +199,10 @@ impl Parser<'_> {
                 return Err(parser.fault("`:` is missing after a key in {...}"));
             }
             parser.at += 1;
+            parser.skip_blanks();
+            if parser.peek().is_none() {
+                return Err(parser.fault("`,` or `}` is missing in {...}"));
+            }
             let value = parser.element(&[',', '}'], depth + 1)?;
             Ok((key, Node { value, origin: parser.origin.clone() }))
         })?;
@@ -221,6 +225,10 @@ impl Parser<'_> {
         let mut items = Vec::new();
         self.skip_blanks();
         while self.peek() != Some(close) || !items.is_empty() {
+            self.skip_blanks();
+            if self.peek().is_none() {
+                return Err(self.fault(missing));
+            }
             items.push(item(self)?);
             self.skip_blanks();
             match self.peek() {
@@ -389,6 +397,9 @@ mod tests {
             ("a@=x", 3, "package"),
             (&("a.".repeat(MAX_KEY_PARTS) + "a=x"), 1, "64 parts"),
             ("a=[1, 2", 8, "`]`"),
+            ("a=[", 4, "`]` is missing"),
+            ("a=[1, ", 7, "`]` is missing"),
+            ("a={b: ", 7, "`}` is missing"),
             ("a=b,c", 4, "sweep"),
         ] {
             match Override::parse(word) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::de::{Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use serde_saphyr::Spanned;
+use serde_saphyr::{Spanned, UserMessageFormatter};
 
 /// Where a value of the configuration comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,13 +74,19 @@ pub enum Value {
 #[error("{0}")]
 pub struct YamlError(String);
 
+impl From<serde_saphyr::Error> for YamlError {
+    fn from(error: serde_saphyr::Error) -> Self {
+        YamlError(first_line(&error))
+    }
+}
+
 impl Node {
     /// Reads one YAML document.
     ///
     /// # Errors
     /// It is none.
     pub fn from_yaml(text: &str, file: &Arc<str>) -> Result<Node, YamlError> {
-        let mut node: Node = serde_saphyr::from_str(text).map_err(|e| YamlError(first_line(&e)))?;
+        let mut node: Node = serde_saphyr::from_str(text).map_err(YamlError::from)?;
         node.name_file(file);
         Ok(node)
     }
@@ -194,9 +200,10 @@ pub fn join_key(prefix: &str, key: &str) -> String {
 }
 
 fn first_line(error: &serde_saphyr::Error) -> String {
-    let text = error.to_string();
+    // Other texts of the library tell programmers which types and options to use.
+    let text = error.render_with_formatter(&UserMessageFormatter);
     let line = text.lines().next().unwrap_or("not YAML");
-    if line.contains("from_multiple") || line.contains("from_str_multiple") {
+    if line.contains("multiple found") {
         return "there are several YAML documents; leave one, without `---` lines".to_owned();
     }
     line.trim_start_matches("error: ").trim_end_matches(':').to_owned()
@@ -341,13 +348,16 @@ mod tests {
             "a:\n\tb: 1",
             "a: *nowhere",
             "? [1]\n: 2",
+            "{~: 2}",
+            "a: 1\n---\nb: 2",
             "x: 99999999999999999999",
         ] {
             let error = Node::from_yaml(text, &"f.yaml".into());
             match error {
                 Err(YamlError(e)) => {
                     println!("{e}");
-                    assert!(!e.is_empty() && !e.contains('\n'), "{text:?}: {e:?}")
+                    assert!(!e.is_empty() && !e.contains('\n'), "{text:?}: {e:?}");
+                    assert!(!e.contains("Option") && !e.contains("deserialize"), "{text:?}: {e:?}")
                 }
                 Ok(node) => assert!(text.starts_with("x:"), "{text:?} was read as {node:?}"),
             }

@@ -67,15 +67,25 @@ const UNITS: [&str; 16] = [
     "tokens/s", "W",
 ];
 
-/// The words of a text; a number and its unit, or its error, are one, unless that is longer than a
-/// line.
+/// Whether a quoted argument of a command goes on behind this part of it: `'lane`.
+fn is_open(part: &str) -> bool {
+    let begins = |at: &usize| {
+        part.get(..*at).is_some_and(|head| head.is_empty() || head.ends_with(['=', '(', '`', ' ']))
+    };
+    let quoted = part.find('\'').filter(begins).and_then(|at| part.get(at + 1..));
+    quoted.is_some_and(|quoted| !quoted.contains('\''))
+}
+
+/// The words of a text; a number and its unit, or its error, are one, as is a quoted argument, unless that is longer
+/// than a line.
 fn unbroken(text: &str, width: usize) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         let unit = word.trim_end_matches([',', ';', ':', '.', ')']);
         let belongs = |before: &String| {
             let is_number = before.ends_with(|c: char| c.is_ascii_digit());
-            before.ends_with('±') || is_number && (unit == "±" || UNITS.contains(&unit))
+            let is_of_number = is_number && (unit == "±" || UNITS.contains(&unit));
+            before.ends_with('±') || is_of_number || is_open(before)
         };
         let fits = |before: &String| before.chars().count() + word.chars().count() < width;
         match words.last_mut().filter(|before| belongs(before) && fits(before)) {
@@ -160,6 +170,16 @@ mod tests {
             wrapped(text, 16),
             ["saves up to", "1.08 ± 0.12 ms", "(0.19 ms more),", "5 calls"]
         );
+    }
+
+    /// A command that breaks within an argument does something else where it is copied to.
+    #[test]
+    fn a_quoted_argument_stays_on_one_line() {
+        assert_eq!(
+            wrapped("perf top --comms 'lane 0', the host's code", 20),
+            ["perf top --comms", "'lane 0', the host's", "code"]
+        );
+        assert_eq!(wrapped("-- sh -c 'a b c d e f'", 10).len(), 4, "longer than a line");
     }
 
     #[test]

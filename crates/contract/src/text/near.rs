@@ -21,7 +21,7 @@ pub fn instead(word: &str, names: &[&str]) -> String {
     let near = did_you_mean(word, names.iter().copied());
     match (names.is_empty(), near.is_empty()) {
         (true, _) => "; there are none".to_owned(),
-        (false, true) if names.len() == 1 => format!("; there is only {}", listed(names, LISTED)),
+        (false, true) if names.len() == 1 => format!("; the only one is {}", listed(names, LISTED)),
         (false, true) => format!("; there are {}", listed(names, LISTED)),
         // The only one is named.
         (false, false) if names.len() == 1 => near,

@@ -341,8 +341,8 @@ pub enum ReadError {
     },
     /// Another kind of file.
     #[error(
-        "{0:?} is not a trace file: it does not begin as one; name a file HOST-PID.s2t that a \
-         collector wrote"
+        "{0:?} is damaged, or not a trace file: it has no header of one; leave it out, or copy it again from \
+         where the collector wrote it"
     )]
     NotATraceFile(PathBuf),
     /// The file ends within its header.

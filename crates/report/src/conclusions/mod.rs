@@ -69,14 +69,16 @@ pub struct Context<'a> {
     pub roles: &'a RoleSettings,
 }
 
+/// `rests on 2 warm calls only`, of advice on a stage with few warm calls, or none.
+pub fn rests_on(row: &StageRow) -> Option<String> {
+    let warm = row.host_warm_instances.filter(|warm| (1..FEWEST_WARM).contains(warm));
+    let only = || row.only_words().map(|words| format!("rests on {words}"));
+    warm.map(|warm| format!("rests on {} only", counted(warm, "warm call"))).or_else(only)
+}
+
 /// A takeaway on a stage with few warm instances, or none, states that: how far they differ is not known.
 fn say_what_they_rest_on(report: &mut Report) {
-    let few = |row: &StageRow| {
-        let warm = row.host_warm_instances.filter(|warm| (1..FEWEST_WARM).contains(warm));
-        let only = || row.only_words().map(|words| format!("rests on {words}"));
-        let rests_on = warm.map(|warm| format!("rests on {} only", counted(warm, "warm call")));
-        Some((row.stage.clone(), rests_on.or_else(only)?))
-    };
+    let few = |row: &StageRow| Some((row.stage.clone(), rests_on(row)?));
     let few: HashMap<String, String> = report.stages.iter().filter_map(few).collect();
     let takeaways = report.insight.takeaways.iter_mut().filter(|told| !told.rule.is_caveat());
     for takeaway in takeaways {

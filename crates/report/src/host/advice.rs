@@ -179,6 +179,20 @@ fn said(kind: HostAdviceKind, waits: Option<&HostFrame>) -> (String, String) {
 /// The advice that makes every cost of a step count for more tokens.
 pub(crate) const MORE_REQUESTS: &str = "Give each step more requests";
 
+/// The command that shows the functions of a thread, which is called as in reports; of one without a name, those of the
+/// process.
+fn perf_top(thread: Option<&str>) -> String {
+    // A name that the kernel has cut is what perf compares, too.
+    let name = thread.map(|thread| thread.trim_end_matches('…'));
+    let name = name.filter(|name| !name.is_empty() && *name != "an unknown thread");
+    let tid = |name: &str| Some(name.strip_prefix("thread ")?.parse::<u32>().ok()?.to_string());
+    match name.map(|name| (name, tid(name))) {
+        Some((_, Some(tid))) => format!("perf top -t {tid}"),
+        Some((name, None)) => format!("perf top --comms '{}'", name.replace('\'', "'\\''")),
+        None => "perf top -p PID".to_owned(),
+    }
+}
+
 /// Returns what to do about a cause that is not a known problem and is called `name`. A host that never waits for the
 /// GPU gains nothing by doing things in another order. `is_own`: it is worth a change of the code, whoever wrote it.
 pub(crate) fn remedy(cause: &HostCause, name: &str, never_waits: bool, is_own: bool) -> String {
@@ -202,7 +216,8 @@ pub(crate) fn remedy(cause: &HostCause, name: &str, never_waits: bool, is_own: b
         }
         HostCauseKind::NativeCode => {
             return format!(
-                "Find out what {name} does: perf top -t TID, or nsys with --sample=process-tree, shows its functions."
+                "Find out what {name} does: {}, or nsys with --sample=process-tree, shows its functions.",
+                perf_top(cause.thread.as_deref())
             );
         }
         HostCauseKind::Gil => {
@@ -227,4 +242,23 @@ pub(crate) fn remedy(cause: &HostCause, name: &str, never_waits: bool, is_own: b
         HostCauseKind::Small | HostCauseKind::Unknown => "record for longer, or sample more often.",
     };
     format!("{name}: {remedy}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A command of the advice runs as it is printed, if the thread is known.
+    #[test]
+    fn perf_is_given_the_thread_that_is_known() {
+        for (thread, command) in [
+            (Some("lane 0"), "perf top --comms 'lane 0'"),
+            (Some("fifteen bytes a…"), "perf top --comms 'fifteen bytes a'"),
+            (Some("thread 4711"), "perf top -t 4711"),
+            (Some("an unknown thread"), "perf top -p PID"),
+            (None, "perf top -p PID"),
+        ] {
+            assert_eq!(perf_top(thread), command);
+        }
+    }
 }

@@ -24,7 +24,6 @@ use crate::run::{PassOutcome, Signals, System, run_one, shown_time};
 use crate::terminal::Terminal;
 use results::{Configuration, Results, Run, StageTime, Tracing, page, slow_profilers};
 use stage2_contract::text::numbers::counted;
-use stage2_contract::text::visible_path;
 use stage2_model::finding::Id;
 use stage2_model::{Finding, PathKind, RunInfo, WorkloadExit};
 use stage2_read::files::write_whole;
@@ -36,7 +35,7 @@ use stage2_report::join::overhead::InForce;
 
 /// `stage2-launch bench`. The exit status is that of the first untraced run of the rounds.
 pub(crate) fn bench(args: BenchArgs, terminal: &Terminal) -> Result<u8, Failure> {
-    let BenchArgs { times, settings, dry_run, workload: command } = args;
+    let BenchArgs { times, ignore_failure, settings, dry_run, workload: command } = args;
     let job = Job::of_user("bench", settings.request(), settings.run_dir, dry_run, command)?;
     let composed = config::compose(&job.config)?;
     let name = format!("bench-{}", run_name(std::process::id()));
@@ -71,6 +70,7 @@ pub(crate) fn bench(args: BenchArgs, terminal: &Terminal) -> Result<u8, Failure>
         signals,
         terminal,
         took: (Duration::ZERO, 0),
+        ignore_failure,
         reference: None,
         exit: 0,
         results,
@@ -100,6 +100,7 @@ struct Bench<'a> {
     terminal: &'a Terminal,
     /// How long the runs took until now, and how many they are.
     took: (Duration, u32),
+    ignore_failure: bool,
     /// How the workload ends when it is not watched.
     reference: Option<WorkloadExit>,
     exit: u8,
@@ -217,10 +218,14 @@ impl Bench<'_> {
         (self.reference, self.exit) = (ran.exit, ran.status);
         self.results.workload_exit = ran.exit.filter(|_| !ran.ended);
         let Some(exit) = self.results.failed_exit() else { return Ok(false) };
-        let what = format!("the workload fails without a profiler, too: {}", exit.describe());
+        let what = format!("the workload fails without a profiler: {}", exit.describe());
         let why = "the times are those of failing runs";
         let log = pass.capture.as_ref().map(|capture| capture.log.display().to_string());
         let remedy = format!("see {}", log.unwrap_or_default());
+        if !self.ignore_failure {
+            let text = format!("{what}; {remedy}; --ignore-failure measures failing runs, too");
+            return Err(Failure::NotRun { text, exit: self.exit });
+        }
         self.terminal.finding(&Id::BenchNotMeasured.found(what, why, remedy));
         Ok(true)
     }
@@ -359,9 +364,9 @@ fn recorded(pass: &Pass, libraries: &RangeNames) -> anyhow::Result<Recording> {
         if capture.files_refused > 0 || !told.is_empty() {
             bail!(told.join("; "));
         }
+        // Where it would be, the remedy says.
         bail!(
-            "{} has no spool file (*.s2t): no process loaded the collector, or none used CUDA or NVTX",
-            visible_path(folder)
+            "there is no trace file (*.s2t): no process loaded the collector, or none used CUDA or NVTX"
         );
     }
     let report = join(capture, RunInfo::default(), Vec::new());

@@ -174,7 +174,7 @@ fn target(args: &CtlArgs) -> Result<Target, Failure> {
                 file if file.exists() => return Err(Failure::Usage(not_a_run(&file))),
                 _ => {
                     return Err(Failure::Usage(format!(
-                        "{} is neither the number of a process nor the folder of a run that exists; `stage2-launch ctl \
+                        "{} is neither a process ID nor an existing run folder; `stage2-launch ctl \
                          --all status` shows the processes",
                         visible_path(target)
                     )));

@@ -17,6 +17,18 @@ const KEYS: [&str; 4] = [
     "  ? more keys",
 ];
 
+/// The keys that do something: of a run that has ended, nothing moves, and its report is there or is written once.
+fn without_idle_keys(keys: &str, is_over: bool, has_report: bool) -> String {
+    let mut keys = keys.to_owned();
+    if is_over {
+        keys = keys.replace("  f freeze", "").replace(" t f", " t");
+    }
+    if has_report {
+        keys = keys.replace("  w report", "").replace(" w  ?", "  ?");
+    }
+    keys
+}
+
 /// Lines of a message.
 const SAID_LINES: usize = 2;
 
@@ -71,7 +83,7 @@ pub(super) fn foot(view: &View, rows: &[Row], width: usize, room: usize) -> Vec<
     let has_outliers = |row: &Row| row.sum.run.as_ref().is_some_and(RunSteps::may_have_outliers);
     let why = match () {
         () if rows.iter().any(has_outliers) => Some("which exclude outliers"),
-        () if look.processes.iter().any(has_late_work) => Some("which include work that came late"),
+        () if look.processes.iter().any(has_late_work) => Some("which include what came late"),
         () => None,
     };
     if let Some(why) = why.filter(|_| view.ended.is_some() && lines.len() < room) {
@@ -96,7 +108,9 @@ pub(super) fn foot(view: &View, rows: &[Row], width: usize, room: usize) -> Vec<
         lines.push(bold(&text, width));
         return lines;
     }
-    let keys = KEYS.map(|more| format!("{filtered}q quit{switch}{more}"));
+    let is_over = view.ended.is_some();
+    let keys = KEYS.map(|more| without_idle_keys(more, is_over, view.has_report));
+    let keys = keys.map(|more| format!("{filtered}q quit{switch}{more}"));
     let fits = |keys: &&String| keys.chars().count() <= width;
     lines.push(bold(keys.iter().find(fits).unwrap_or(&keys[3]), width));
     lines

@@ -11,7 +11,7 @@ pub(super) const HELP: [(&str, &str); 23] = [
     ("/", "show only stages and kernels whose names contain a text; Esc: all again"),
     ("PgUp, PgDn", "scroll the kernels"),
     ("o, t", "sort processes by rank, P50, BUSY, WAIT, LOST; kernels by mean"),
-    ("s", "start or stop recording (of the one shown alone); asks first"),
+    ("s", "start or stop recording, in all processes or the one shown alone; asks first"),
     ("f, w, q", "freeze; write a report of everything recorded so far; quit"),
     (
         "Numbers",
@@ -48,7 +48,7 @@ pub(super) const HELP: [(&str, &str); 23] = [
          threads that launch did",
     ),
     ("RANK table", "P50 to (WAIT): of the stage in the title. GPU: busy with any stage"),
-    ("GPU work", "placed: its launch is known; in ranges: of a stage"),
+    ("GPU work", "placed: launches that were recorded; in ranges: of a stage"),
     ("LOST", "missing records and events; ?: more is missing, but how much is unknown"),
     (
         "GPU0 ... W",

@@ -11,6 +11,7 @@ use stage2_live::{FileState, StageNumbers, Watched};
 use stage2_model::{HostCause, LATE_ERRORS_SURE};
 
 use super::hosts::{CAUSES, CAUSES_WIDE, fitted, host_of};
+use super::runs::names_apart;
 use super::{
     HOST_COLUMNS, ProcessOrder, Row, View, WIDE, bold, coloured, id, in_brackets, is_incomplete,
     is_silent, lost, lost_count, lost_text, marked, ms, or_dash, own_tokens_per_s, p99, padded,
@@ -120,9 +121,9 @@ fn is_of_row(row: &Row, process: &Watched) -> bool {
 }
 
 /// The process that the others wait for in a stage, and that in words.
-fn late_process<'v>(view: &'v View, row: Option<&Row>) -> Option<(&'v Watched, &'static str)> {
+fn late_process<'v>(view: &'v View, row: &Row) -> Option<(&'v Watched, &'static str)> {
     let has_some = |row: &&Row| row.sum.each().0 >= LATE_EACH.saturating_mul(row.processes);
-    let row = row.filter(has_some)?;
+    let row = Some(row).filter(has_some)?;
     let waits = waits(view, &row.name).into_iter().zip(&view.look.processes);
     let of_run: Vec<Option<f64>> =
         waits.map(|(wait, process)| wait.filter(|_| is_of_row(row, process))).collect();
@@ -171,19 +172,27 @@ fn longer(view: &View, late: &Watched, row: &Row) -> Option<Vec<(f64, HostCause)
 }
 
 /// Which rank is late, and why: what its host does for longer.
-fn why_late(view: &View, row: Option<&Row>, height: usize, width: usize) -> Vec<String> {
-    let Some((row, (late, what))) = row.zip(late_process(view, row)) else { return Vec::new() };
-    let what = format!("  * {} {what}", who(late));
+fn why_late(
+    view: &View,
+    (row, late, what): (&Row, &Watched, &str),
+    height: usize,
+    width: usize,
+) -> Vec<String> {
+    let who = match &row.run {
+        Some(run) => format!("{} of {run}", who(late)),
+        None => who(late),
+    };
+    let what = format!("  * {who} {what}");
     let longer = longer(view, late, row);
     let ends = match &longer {
         None => [""; 2],
         Some(all) if all.is_empty() => ["; samples do not show why", ""],
-        Some(_) => [". Its host spends longer on:", ""],
+        Some(_) => [". Its host spends more time on:", ""],
     };
     let [whole, mut narrow] = ends.map(|end| format!("{what}{end}"));
     if longer.as_ref().is_some_and(|all| !all.is_empty()) {
         // What follows cannot be read without it; the columns show who waits.
-        narrow = format!("  * {} is late. Its host spends longer on:", who(late));
+        narrow = format!("  * {who} is late. Its host spends more time on:");
     }
     let all = [whole, narrow];
     let first = all.iter().find(|line| line.chars().count() <= width).unwrap_or(&all[1]).clone();
@@ -201,13 +210,17 @@ fn why_late(view: &View, row: Option<&Row>, height: usize, width: usize) -> Vec<
 
 pub(super) fn processes(
     view: &View,
-    row: Option<&Row>,
+    (row, rows): (Option<&Row>, &[Row]),
     height: usize,
     width: usize,
 ) -> Vec<Line<'static>> {
     let waits = row.map(|row| waits(view, &row.name)).unwrap_or_default();
     let has_work = |process: &Watched| process.counts.work > 0;
-    let late = late_process(view, row).map(|(late, _)| id(late));
+    // In the stage of the row, each run has its own.
+    let of_stages = rows.iter().filter(|of| row.is_some_and(|row| row.name == of.name));
+    let late: Vec<(&Row, &Watched, &str)> = of_stages
+        .filter_map(|row| late_process(view, row).map(|(late, what)| (row, late, what)))
+        .collect();
     let waits: BTreeMap<_, _> = view.look.processes.iter().map(id).zip(waits).collect();
     let has_waits = waits.values().any(Option::is_some);
     let by = view.state.processes_by;
@@ -263,6 +276,8 @@ pub(super) fn processes(
         let cells = cells(of);
         row_of(start, cells.iter().map(|(cell, width)| (cell, *width)), width)
     };
+    let run_names = all_runs.iter().filter(|_| has_runs).map(|run| run.name.as_str());
+    let run_names = names_apart(run_names, host_width);
     let host = padded(if has_runs { "RUN" } else { "HOST" }, host_width);
     let start = format!("  {:>4} {:>7} {host} {state_title}", "RANK", "PID");
     let mut title = line_of(start, &titles.clone().map(|(title, _)| title));
@@ -281,7 +296,7 @@ pub(super) fn processes(
         let busy_ns = on_each.iter().sum::<f64>() / on_each.len() as f64;
         let gpu = (!on_each.is_empty() && process.window.ns > 0)
             .then(|| share(busy_ns / process.window.ns as f64));
-        let is_late = late.as_ref() == Some(&id(process));
+        let is_late = late.iter().any(|(_, late, _)| id(late) == id(process));
         let lost = lost_text(lost(process), is_incomplete(process), lost_count);
         let is_whole = lost == "0";
         let wait = waits.get(&id(process)).copied().flatten();
@@ -289,7 +304,8 @@ pub(super) fn processes(
         let per_s = sum.and_then(|sum| own_tokens_per_s(process, sum));
         let mark = if is_chosen(process) { ">" } else { " " };
         let rank = or_dash(process.rank.map(|rank| rank.to_string()));
-        let host = padded(&host_of(process), host_width);
+        let host = host_of(process);
+        let host = padded(run_names.get(host.as_str()).unwrap_or(&host), host_width);
         let state = padded(&state(view, process), state_width);
         let start = format!("{mark} {rank:>4} {:>7} {host} {state}", process.pid);
         let cells = [
@@ -322,7 +338,7 @@ pub(super) fn processes(
         lines.push(more_processes(sorted.len() - shown, width));
     }
     let most = if width >= WIDE { CAUSES_WIDE } else { CAUSES };
-    let why = why_late(view, row, height.min(most), width).into_iter();
+    let why = late.into_iter().flat_map(|late| why_late(view, late, height.min(most), width));
     lines.extend(why.map(|why| coloured(plain(&why, width), Color::Yellow, view)));
     lines
 }

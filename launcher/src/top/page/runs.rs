@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use stage2_contract::text::visible;
+use stage2_contract::text::{shorten, visible};
 use stage2_live::{Look, Watched};
 
 use super::{Id, View, id};
@@ -49,6 +49,36 @@ pub(super) fn runs<'p>(all: impl Iterator<Item = &'p Watched> + Clone) -> Vec<Ru
         }
     };
     parts.iter().map(run).collect()
+}
+
+/// Names of runs in so many columns. What all begin with gives way, so that they stay different and can be read.
+pub(super) fn names_apart<'n>(
+    names: impl Iterator<Item = &'n str>,
+    width: usize,
+) -> BTreeMap<&'n str, String> {
+    let names: BTreeSet<&str> = names.collect();
+    let Some(first) = names.first() else { return BTreeMap::new() };
+    let are_same = |at: usize| names.iter().all(|name| name.get(..at) == first.get(..at));
+    let ends = first.char_indices().map(|(at, _)| at).take_while(|at| are_same(*at));
+    let common = ends.last().filter(|at| *at > 1 && names.len() > 1).unwrap_or(0);
+    let cut = |name: &str| match name.get(common..).filter(|_| name.chars().count() > width) {
+        None => name.to_owned(),
+        Some(rest) => {
+            let start = if common > 0 { "…" } else { "" };
+            let text = format!("{start}{rest}");
+            match text.char_indices().nth(width.saturating_sub(1)) {
+                Some((end, _)) if text.chars().count() > width => format!("{}…", &text[..end]),
+                _ => text,
+            }
+        }
+    };
+    let cut: BTreeMap<&str, String> = names.iter().map(|name| (*name, cut(name))).collect();
+    let different: BTreeSet<&String> = cut.values().collect();
+    match different.len() == names.len() {
+        true => cut,
+        // What tells them apart is further behind.
+        false => names.iter().map(|name| (*name, shorten(name, width))).collect(),
+    }
 }
 
 /// The number of the run of each process of a look.

@@ -2,8 +2,10 @@
 
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
+use stage2_contract::text::listed;
 use stage2_live::StageNumbers;
 
+use super::runs::names_apart;
 use super::{
     Row, View, WITH_CALLS, bold, clip, id, in_brackets, ms, of_engine, of_run, or_dash, padded,
     plain, row_of, share, short, shown, who,
@@ -13,7 +15,7 @@ use super::{
 const STAGE_COLUMNS: usize = 40;
 const STAGE_LEAST: usize = 16;
 /// Columns of the name of a run, if there are several, and on a wide terminal; and the least of a stage then.
-const RUN_COLUMNS: usize = 8;
+const RUN_COLUMNS: usize = 9;
 const RUN_COLUMNS_WIDE: usize = 20;
 const RUN_LEAST: usize = 3;
 const STAGE_OF_RUN_LEAST: usize = 10;
@@ -74,9 +76,18 @@ pub(super) fn whose_times(
         let text = texts.into_iter().find(|text| text.chars().count() <= width)?;
         return Some(plain(&text, width));
     }
-    let is_of_one = row.processes > 1 && row.sum.run.is_some() && row.sum.steps_with_requests > 0;
-    let of = of_engine(of_run).filter(|_| is_of_one)?;
-    let rank = of_run.look.processes.iter().find(|process| id(process) == of).map(who)?;
+    // Whatever row is chosen, those of others are on the page.
+    let rank_of = |row: &Row| {
+        let is_of_one =
+            row.processes > 1 && row.sum.run.is_some() && row.sum.steps_with_requests > 0;
+        let of_run = &*super::of_run(view, Some(row));
+        let of = of_engine(of_run).filter(|_| is_of_one)?;
+        let rank = of_run.look.processes.iter().find(|process| id(process) == of).map(who)?;
+        Some(row.run.as_ref().map_or_else(|| rank.clone(), |run| format!("{rank} of {run}")))
+    };
+    let mut ranks: Vec<String> = rows.iter().filter_map(rank_of).collect();
+    ranks.dedup();
+    let rank = listed(&ranks, RANKS_NAMED);
     let of_rank = [P50, P99, TOKENS, REQUESTS, P90];
     let columns = columns(view, rows, width).shown;
     let columns = columns.iter().filter(|title| of_rank.contains(title));
@@ -89,8 +100,11 @@ pub(super) fn whose_times(
         times,
     ];
     let text = texts.into_iter().find(|text| text.chars().count() <= width)?;
-    Some(plain(&text, width)).filter(|_| !names.is_empty())
+    Some(plain(&text, width)).filter(|_| !names.is_empty() && !ranks.is_empty())
 }
+
+/// Ranks that the line names, if there are several runs.
+const RANKS_NAMED: usize = 2;
 
 /// Columns of the table of stages: those of the names, and the titles of the others.
 struct Columns {
@@ -160,14 +174,19 @@ pub(super) fn stage_table(
         true => format!(" {} of {}", height.max(1), rows.len()),
         false => String::new(),
     };
-    let mut titles = [format!("STAGE{more}{of}"), format!("STAGE{more}")].into_iter();
-    let stage = titles.find(|title| title.chars().count() <= name_width);
+    let brief = more.trim_start().replace(" of ", "/");
+    let titles = [format!("STAGE{more}{of}"), format!("STAGE{more}"), format!("STAGE {brief}")];
+    let stage = titles.iter().map(|title| title.trim_end());
+    let stage = stage.into_iter().find(|title| title.chars().count() <= name_width);
     let of_run = |run: &str| match run_width {
         0 => String::new(),
         width => format!("{} ", padded(run, width)),
     };
-    let stage = padded(stage.as_deref().unwrap_or("STAGE"), name_width);
-    let start = format!("  {}{stage}", of_run("RUN"));
+    // A name of a run has more columns than this title.
+    let run = if stage.is_none() { format!("RUN {brief}") } else { "RUN".to_owned() };
+    let stage = padded(stage.unwrap_or("STAGE"), name_width);
+    let start = format!("  {}{stage}", of_run(&run));
+    let run_names = names_apart(rows.iter().filter_map(|row| row.run.as_deref()), run_width);
     let titles = STAGE_TITLES.map(|(title, _)| title.to_owned());
     let line_of = |start: String, cells: &[String; STAGE_TITLES.len()]| {
         let cells = cells.iter().zip(STAGE_TITLES).filter(|(_, (title, _))| shown.contains(title));
@@ -182,7 +201,8 @@ pub(super) fn stage_table(
     let first = (chosen + 1).saturating_sub(height);
     for (at, row) in rows.iter().enumerate().skip(first).take(height) {
         let mark = if at == chosen { ">" } else { " " };
-        let run = of_run(row.run.as_deref().unwrap_or_default());
+        let run = row.run.as_deref().and_then(|run| run_names.get(run));
+        let run = of_run(run.map_or("", String::as_str));
         let start = format!("{mark} {run}{}", padded(&row.name, name_width));
         let per_each = (row.recorded > 0.0).then(|| row.sum.launches as f64 / row.recorded);
         let cells = [
@@ -206,7 +226,7 @@ pub(super) fn stage_table(
             true => {
                 let rate = format!(" ({} a second)", short(row.launches_per_s));
                 let rate = if is_over { "" } else { &rate };
-                format!("{start}  no calls: only kernels are known{rate}")
+                format!("{start}  no calls; only its kernels are recorded{rate}")
             }
             false => line_of(start, &cells),
         };

@@ -459,7 +459,7 @@ fn a_run_that_has_ended_says_what_to_do_next() {
     assert_eq!((shown[22].as_str(), shown.len()), (view.ended.as_deref().expect("told"), 24));
     assert!(shown[21].contains("damaged at byte 7") && shown[23].starts_with("q quit"));
     // A share shows it if a part of the work came late.
-    let late = "Shares can differ from the report's, which include work that came late";
+    let late = "Shares can differ from the report's, which include what came late";
     for (late_ns, is_said) in [(9_000_000, false), (11_000_000, true)] {
         let process = &mut view.look.processes[0];
         (process.late_ns, process.device_totals) = (late_ns, [(0, 10_000_000_000)].into());
@@ -614,7 +614,7 @@ fn work_outside_of_ranges_is_never_the_first_stage() {
     }
     let shown = text(&view, 80, 24);
     let row = shown.iter().find(|line| line.contains("(outside ranges)")).expect("a row");
-    assert!(row.contains("  no calls: only kernels are known"), "{shown:#?}");
+    assert!(row.contains("  no calls; only its kernels are recorded"), "{shown:#?}");
 }
 
 /// The lines of the table of the host, without its title.
@@ -693,9 +693,9 @@ fn a_late_rank_has_what_its_host_does_for_longer() {
         let view = with_late_rank(ranks);
         let late = format!("  * rank {} is late: the other {others} for it", ranks - 1);
         let gil = "    +9.00% of the time  waiting for the GIL";
-        let first = format!("{late}. Its host spends longer on:");
+        let first = format!("{late}. Its host spends more time on:");
         assert_eq!(lines(&view, 80), [first.as_str(), gil]);
-        let first = format!("  * rank {} is late. Its host spends longer on:", ranks - 1);
+        let first = format!("  * rank {} is late. Its host spends more time on:", ranks - 1);
         assert_eq!(lines(&view, 60), [first.as_str(), gil]);
         let shown = text(&view, 80, 24);
         let stages = shown.iter().find(|line| line.contains("STAGE")).expect("a title");
@@ -722,6 +722,53 @@ fn a_late_rank_has_what_its_host_does_for_longer() {
 
 /// Hazard (Watching what runs): Keys act on another page than the one that is shown.
 /// Promise: One process alone can be scrolled as all of them can.
+/// Hazard (Watching what runs): Two runs are watched, and what is known of each hangs on the row that happens to be chosen.
+/// Promise: Each run has the mark of its late rank and the reason, and stages that have no room are counted.
+#[test]
+fn each_of_two_runs_has_its_late_rank_and_its_names_stay_apart() {
+    let mut view = with_late_rank(2);
+    let mut others = with_late_rank(2).look.processes;
+    others.iter_mut().for_each(|process| process.pid += 100);
+    view.look.processes.extend(others);
+    for (at, process) in view.look.processes.iter_mut().enumerate() {
+        let run = if at < 2 { "vllm_sorting" } else { "vllm_two_gpus" };
+        process.file = format!("/srv/{run}/collector/{at}.s2t");
+        process.host = "node-1".to_owned();
+    }
+    let rows = rows(&view).len();
+    for chosen in 0..rows {
+        view.state.chosen = chosen;
+        if super::rows(&view)[chosen].name != "decode" {
+            continue;
+        }
+        let shown = text(&view, 120, 60).join("\n");
+        for run in ["vllm_sorting", "vllm_two_gpus"] {
+            let late = format!("  * rank 1 of {run} is late: the other rank waits for it");
+            assert!(shown.contains(&late), "{chosen}: {shown}");
+        }
+        assert_eq!(shown.matches(")*").count(), 2, "{chosen}: {shown}");
+    }
+    let shown = text(&view, 80, 16);
+    let title = shown.iter().find(|line| line.contains("RUN")).expect("a title");
+    assert!(rows == 4 && title.contains("STAGE 3/4"), "{shown:#?}");
+}
+
+#[test]
+fn names_of_runs_lose_what_they_have_in_common_first() {
+    let cut = |names: &[&str], width| {
+        let of = runs::names_apart(names.iter().copied(), width);
+        names.iter().map(|name| of[name].clone()).collect::<Vec<_>>()
+    };
+    let names = ["vllm_sorting", "vllm_two_gpus"];
+    assert_eq!(cut(&names, 20), names);
+    assert_eq!(cut(&names, 9), ["…sorting", "…two_gpus"]);
+    assert_eq!(cut(&names, 6), ["…sort…", "…two_…"]);
+    assert_eq!(cut(&["run-a", "run-b"], 4), ["…a", "…b"]);
+    // A part of a name that another one has whole.
+    assert_eq!(cut(&["run", "run-b"], 4), ["run", "…n-b"]);
+    assert_eq!(cut(&["a-long-name-1", "b-long-name-2"], 6).len(), 2);
+}
+
 #[test]
 fn the_kernels_of_one_process_alone_can_be_scrolled() {
     let mut view = view();
@@ -804,6 +851,11 @@ fn the_keys_are_those_that_do_something() {
     assert!(keys(&[(71, "dormant"), (72, "on")], 80).starts_with("q quit  s stop  j/k stage"));
     assert!(keys(&[(71, "dormant")], 80).starts_with("q quit  s record  j/k stage"));
     assert!(keys(&[], 80).starts_with("q quit  j/k stage"));
+    let ended = View { ended: Some("Ended".into()), has_report: true, ..view() };
+    let last = text(&ended, 200, 24).swap_remove(23);
+    assert!(!last.contains("freeze") && !last.contains("w report") && last.contains("? help"));
+    let without = text(&View { has_report: false, ..ended }, 200, 24).swap_remove(23);
+    assert!(!without.contains("freeze") && without.contains("w report"), "{without}");
     assert!(keys(&[(71, "dormant")], 200).contains("  PgUp/PgDn kernels  "));
 }
 

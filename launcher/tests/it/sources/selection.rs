@@ -257,7 +257,7 @@ fn files_that_cannot_be_captures_are_wrong_usage() {
     let sandbox = sandbox(false);
     for (words, part) in [
         (&["--nsys", "no.sqlite"][..], "no.sqlite"),
-        (&["--nsys", "tools/ncu"], ".sqlite or .nsys-rep"),
+        (&["--nsys", "tools/ncu"], ".nsys-rep, .qdrep or .csv"),
     ] {
         let said = predicates::str::contains(part);
         launch(&sandbox, words, "").assert().code(2).stderr(said);
