@@ -139,7 +139,7 @@ impl Gain {
     fn in_words(&self) -> String {
         match self {
             Self::Known(gain) => gain.clone(),
-            Self::Concerns(time) => format!("not known; it concerns {time}"),
+            Self::Concerns(time) => format!("not known; it affects {time}"),
         }
     }
 }

@@ -8,7 +8,7 @@ use super::table::capitalised;
 use stage2_contract::text::numbers::{
     count, counted, grouped, or_absent, shown_rate, shown_time, time_scale,
 };
-use stage2_contract::text::{plain, shorten, shorten_kernel};
+use stage2_contract::text::{code, plain, shorten, shorten_kernel};
 use stage2_model::finding::Id;
 use stage2_model::{
     Answer, AnswerLine, Bottleneck, BottleneckKind, BottleneckPart, LateCause, LateHost, LateRow,
@@ -208,7 +208,19 @@ pub(super) fn in_full(report: &Report) -> String {
 pub(super) fn verdict_in_full(report: &Report) -> String {
     let told = facts(report)
         .and_then(|_| page_lines(report).into_iter().find(|line| line.label == VERDICT));
-    told.map_or_else(String::new, |line| format!("{}\n\n", plain(&line.text)))
+    // A stage in front is a name; anything else begins as a sentence does.
+    let stage = |text: &str| {
+        let answers = report.answer.stages.iter().map(|answer| answer.stage.as_str());
+        answers.filter(|stage| text.starts_with(*stage)).map(str::len).max()
+    };
+    let said = |text: &str| match stage(text) {
+        Some(end) => {
+            let (stage, rest) = text.split_at_checked(end).unwrap_or((text, ""));
+            code(stage) + &plain(rest)
+        }
+        None => plain(&capitalised(text)),
+    };
+    told.map_or_else(String::new, |line| format!("{}\n\n", said(&line.text)))
 }
 
 /// [`facts`] as pages have them: with the lines that have no fact, such as that on warnings, in front of the coverage.

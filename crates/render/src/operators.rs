@@ -62,7 +62,9 @@ pub(super) fn page(report: &Report, operators: &Operators, top: usize) -> Page {
     out.extend(in_part::operators(report).iter().map(|note| paragraph(note)));
     out.push_str(COLUMNS);
     if operators.rows.iter().any(|row| row.nested_calls > 0) {
-        out.push_str("- `nested_calls`: calls of an operator within itself, whose time counts once.\n");
+        out.push_str(
+            "- `nested_calls`: calls of an operator within itself, whose time counts once.\n",
+        );
     }
     out.push('\n');
     out.push_str(&table(top, &shown, gpu_total_ns).markdown());
@@ -81,10 +83,9 @@ pub(super) fn page(report: &Report, operators: &Operators, top: usize) -> Page {
 /// What the sums of operators are over.
 pub(super) fn basis(operators: &Operators) -> &'static str {
     if operators.warm_up.is_empty() {
-        return "Sums of the whole run, with its cold calls and the work outside of stages.";
+        return "The sums cover the whole run and its cold calls.";
     }
-    "Sums of the whole run without warm-up ranges, which are listed separately; with the cold first calls of the \
-     stages, and the work outside of stages."
+    "The sums cover the whole run and its cold calls, except warm-up ranges."
 }
 
 /// The table of operators. GPU times are compared with `gpu_total_ns`.

@@ -124,13 +124,13 @@ fn loses_most(report: &Report) -> Option<String> {
     })
 }
 
-/// ` (55.0 % of its roof)`, or what bounds it where it cannot reach that; with the part of its time that this was measured for, unless it is nearly all.
+/// ` (55.0 % of its roof)`, and that latency bounds it where it cannot reach that; with the part of its time that this was measured for, unless it is nearly all.
 pub(super) fn of_its_roof(loss: &Loss<'_>) -> String {
     let Some(share) = loss.attainable else { return String::new() };
     // What latency bounds keeps the time of the shortest kernel, and never reaches its roof.
     let kept = loss.ns_per_step.zip(loss.ns_of_step).map(|(lost, ns)| 1.0 - lost / ns);
     if kept.is_some_and(|kept| kept - share > 0.005) {
-        return " (bound by latency)".to_owned();
+        return format!(" ({} % of its roof, bound by latency)", percent1(share * 100.0));
     }
     let part = loss.measured_in_part();
     let part = part.map(|part| format!(", measured for {} % of its time", percent1(part * 100.0)));
@@ -645,9 +645,7 @@ mod tests {
         assert_eq!(above, known.map(|(class, ns, above)| (class.to_owned(), ns, above)));
         assert_eq!(
             said.as_deref(),
-            Some(
-                "the attention kernels lose most: up to 0.200 of 0.300 ms per step"
-            )
+            Some("the attention kernels lose most: up to 0.200 of 0.300 ms per step")
         );
         for kv_cache_ns in [Some(301_000.0), None] {
             let (above, said) = of_floor(kv_cache_ns);

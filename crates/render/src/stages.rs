@@ -126,7 +126,7 @@ pub(super) fn times(report: &Report, most: usize, file: &str, brief: bool) -> St
         .right("Longest (ms)", |row| ms(row.max_ns))
         .right("Mean (ms)", |row| ms(row.mean_ns))
         .right("Std (ms)", |row| ms(row.std_ns))
-        .right("Only one, cold (ms)", |row| ms(row.cold_ns))
+        .right("First call, cold (ms)", |row| ms(row.cold_ns))
         .right("Tokens/s", |row| row.tokens_per_s.map(shown_rate))
         .right("Times the baseline", |row| row.slowdown.map(ratio3))
         .right("Values", |row| row.count.filter(|_| has_warm).map(count))

@@ -25,6 +25,7 @@
       name();
     });
     name();
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", name);
     document.body.append(button);
   };
 
@@ -391,10 +392,8 @@
     const body = table.tBodies[0];
     const rows = [...body.rows];
     const text = (row, at) => row.cells[at].textContent;
-    const number = (row, at) => {
-      const value = parseFloat(text(row, at).replaceAll(",", ""));
-      return Number.isNaN(value) ? -Infinity : value;
-    };
+    const number = (row, at) => parseFloat(text(row, at).replaceAll(",", ""));
+    const isKnown = (row, at) => !Number.isNaN(number(row, at));
     [...table.tHead.rows[0].cells].forEach((head, at) => {
       const numeric = head.classList.contains("n");
       const button = make("button", { type: "button", textContent: head.textContent });
@@ -409,7 +408,9 @@
           ? (a, b) => number(a, at) - number(b, at)
           : (a, b) => text(a, at).localeCompare(text(b, at));
         const sign = order === "ascending" ? 1 : -1;
-        body.append(...rows.sort((a, b) => sign * compare(a, b)));
+        // What is not known comes last in both directions.
+        const unknown = (a, b) => (numeric ? isKnown(b, at) - isKnown(a, at) : 0);
+        body.append(...rows.sort((a, b) => unknown(a, b) || sign * (compare(a, b) || 0)));
       });
     });
     const full = (row) => row.querySelector("[title]")?.title ?? row.cells[0].textContent;

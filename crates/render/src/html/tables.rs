@@ -242,7 +242,7 @@ pub(super) fn table(report: &Report, kernels: &Kernels<'_>, stages: &[&str]) -> 
             "<b>attains</b>: the share of the rate that the hardware allows at the kernel's operations per \
              byte, by ncu or by sampled counters; it leads to the roofline. <b>loses up to</b>: the part of its total time \
              that it would not need at that rate, so it can be compared across stages; the tooltip shows it per step, \
-             token or call. A latency-bound kernel can lose less than that, because no call is assumed to get shorter than the shortest kernel of the run. "
+             token or call. A latency-bound kernel loses less, because each of its calls keeps at least the time of the run's shortest kernel. "
         }
         false => "",
     };
@@ -401,8 +401,18 @@ pub(super) fn top_losses(report: &Report, kernels: &Kernels<'_>) -> Option<Strin
         ));
     }
     let head: String = head.iter().map(|(name, number)| column(name, *number)).collect();
+    let is_bound_by_latency = |loss: &&Loss<'_>| {
+        loss.kernel.known_bound().is_some_and(|bound| bound.starts_with("latency"))
+    };
+    let latency = match rows.iter().any(is_bound_by_latency) {
+        true => {
+            "A latency-bound kernel loses less than what it misses to its roof, because each of its calls keeps at least \
+             the time of the run's shortest kernel. "
+        }
+        false => "",
+    };
     let (order, how) = match has_counters {
-        true => ("lose most", lost_by_measured(answer, &kernels.losses)),
+        true => ("lose most", lost_by_measured(answer, &kernels.losses) + latency),
         false if told > 0 => (
             "take longest, the first one of those that could gain most",
             lost_in_all(answer, &floors),
@@ -436,7 +446,9 @@ fn lost_in_all(answer: &StageAnswer, floors: &[ClassFloor]) -> String {
                 let class = text(&class.class);
                 format!("{class} {lost} of {all}, because reading {reads} once takes {floor}")
             }
-            None => format!("kernels that read neither weights nor KV cache {all}, which is all of their time"),
+            None => format!(
+                "kernels that read neither weights nor KV cache {all}, which is all of their time"
+            ),
         }
     };
     let of_classes: Vec<String> = floors.iter().map(of_class).collect();

@@ -36,6 +36,13 @@ const BAR: u64 = 17;
 const MIXED_ROWS: u64 = 4;
 const LEAST_HIGH: u64 = 11;
 
+/// Colours of the lane of samples: the functions of a point by their number of samples, and what has no room.
+const SAMPLES: [(&str, &str); 4] = [
+    ("r-host", "host: most frequent function"),
+    ("r0", "second"),
+    ("r1", "third"),
+    ("r-after", "others"),
+];
 /// What the host does between the range of a step of an engine and the next step.
 const AFTER_RANGE: &str = "between steps";
 
@@ -189,7 +196,8 @@ fn timeline(timeline: &StepTimeline, noun: &str, extent: Extent, id: &str) -> St
     let pieces = lanes.iter().map(|lane| lane.work.len() as u64).sum::<u64>();
     let waits = lanes.iter().flat_map(|lane| &lane.work).any(|work| work.waiting_ns > 0);
     let waits = if waits { " The waiting part of a collective is a separate bar." } else { "" };
-    let of_rank = timeline.rank.as_ref().map(|rank| format!(" of {}", rank.who)).unwrap_or_default();
+    let of_rank =
+        timeline.rank.as_ref().map(|rank| format!(" of {}", rank.who)).unwrap_or_default();
     let description = format!(
         "This is {} {}{of_rank}, {}: {}, {}, {}. The list below shows the names with their times.{waits}",
         noun,
@@ -276,6 +284,14 @@ fn of_samples(host: &TimelineHost, noun: &str) -> String {
     )
 }
 
+fn swatch(mark: &str, label: &str) -> String {
+    format!(
+        "<li><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"{mark}\" width=\"100%\" \
+         height=\"100%\"/></svg>{}</li>\n",
+        text(label),
+    )
+}
+
 /// What the colours mean, and the times of the whole step, of which only a part is drawn, where known.
 fn legend(timeline: &StepTimeline) -> String {
     let sums = &timeline.sums;
@@ -297,11 +313,7 @@ fn legend(timeline: &StepTimeline) -> String {
     ]);
     let entry = |(mark, label, ns): &(&str, &str, u64)| {
         let ms = if sums.whole { format!(" {}", shown_time(*ns as f64)) } else { String::new() };
-        format!(
-            "<li><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"{mark}\" width=\"100%\" \
-             height=\"100%\"/></svg>{}{ms}</li>\n",
-            text(label),
-        )
+        swatch(mark, &format!("{label}{ms}"))
     };
     let note = match sums.whole {
         true => {
@@ -317,7 +329,12 @@ fn legend(timeline: &StepTimeline) -> String {
              other steps of its stage as busy."
         }
     };
-    let shown: String = entries.iter().filter(|(_, _, ns)| *ns > 0).map(entry).collect();
+    let mut shown: String = entries.iter().filter(|(_, _, ns)| *ns > 0).map(entry).collect();
+    if timeline.host.is_some() {
+        for (mark, label) in SAMPLES {
+            shown.push_str(&swatch(mark, label));
+        }
+    }
     format!("<ul class=\"legend\">\n{shown}</ul>\n<p class=\"note\">{note}{overlaps}</p>\n")
 }
 
@@ -411,7 +428,7 @@ impl Scale {
         let percent = |samples: u64| samples as f64 * 100.0 / part.samples.max(1) as f64;
         let high = |samples: u64| height * samples / part.samples.max(1);
         let (mut out, mut top, mut rest) = (String::new(), y, part.samples);
-        for ((name, samples), class) in functions.iter().zip(["r-host", "r0", "r1"]) {
+        for ((name, samples), (class, _)) in functions.iter().zip(SAMPLES.into_iter().take(3)) {
             if high(*samples) < LEAST_HIGH {
                 continue;
             }

@@ -7,6 +7,7 @@
 #[cfg(test)]
 pub(crate) mod tests;
 
+use std::cmp::Reverse;
 use std::collections::HashSet;
 
 use stage2_contract::order::Order as _;
@@ -149,7 +150,7 @@ fn matters(key: &str) -> bool {
 fn shown_key(key: &str) -> &str {
     match key {
         "gpu.driver" => "driver",
-        "gpu.cuda_driver" => "newest CUDA version of the driver",
+        "gpu.cuda_driver" => "newest CUDA version that the driver supports",
         other => other,
     }
 }
@@ -325,16 +326,16 @@ fn operators(report: &Report) -> String {
     let rows: Vec<&OperatorRow> = found.rows.iter().collect();
     let table = Table::first(OPERATORS, &rows)
         .left("Operator", |row| code(&shorten(&row.op_name, SHORT_NAME_CHARS)))
-        .right("Host, warm calls (ms)", |row| row.host_warm_ns().map(ms3))
-        .right("GPU total (ms)", |row| row.gpu_inclusive_ns.map(ms3))
         .right("Calls", |row| count(row.calls))
+        .right("Host (ms)", |row| row.host_total_ns.map(ms3))
+        .right("GPU (ms)", |row| row.gpu_inclusive_ns.map(ms3))
+        .right("Host, warm calls (ms)", |row| row.host_warm_ns().map(ms3))
         .right("Warm mean (us)", |row| row.host_warm_mean_ns().map(us3));
     // How work is attributed, operators.md says.
     let source = found.source.split(';').next().unwrap_or_default();
     let (basis, source) = (basis(found), text(source));
-    let note = format!(
-        "{basis} The host times leave out first calls. Operators are nested. Source: {source}.\n\n"
-    );
+    let note =
+        format!("Sorted by warm host time. {basis} Operators are nested. Source: {source}.\n\n");
     table.markdown_with_rest_in("operators.md") + &note
 }
 
@@ -354,7 +355,17 @@ fn kernels(report: &Report) -> String {
     let (mut apart, mut rows): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| is_apart(&row));
     // What the verdict is about comes first, even where another stage takes longer.
     let lead = lead_first(report).next().map(|lead| lead.stage.as_str());
-    rows.order_by_key(|kernel| Some(kernel.row.stage.as_str()) != lead);
+    let of_steps = steps_of(report);
+    let loss = |kernel: &Kernel<'_>| {
+        let Loss { ns_of_step, ns_per_step, .. } = Loss::of(kernel, &of_steps);
+        (ns_of_step, ns_per_step)
+    };
+    // Then what loses most, as in report.html; the others keep their order, the longest first.
+    rows.order_by_key(|kernel| {
+        let lost_ns = loss(kernel).1.map_or(0, |ns| (ns * 1e3) as u64);
+        (Some(kernel.row.stage.as_str()) != lead, Reverse(lost_ns))
+    });
+    let by_loss = rows.iter().any(|kernel| loss(kernel).1.is_some());
     let leads = rows.first().filter(|kernel| Some(kernel.row.stage.as_str()) == lead);
     let leads = leads.filter(|lead| rows.iter().any(|kernel| kernel.row.stage != lead.row.stage));
     let leads = leads.map_or_else(String::new, |kernel| {
@@ -365,11 +376,6 @@ fn kernels(report: &Report) -> String {
     rows.splice(at..at, apart.drain(..last));
     rows.append(&mut apart);
     let shown = rows.get(..KERNELS.min(rows.len())).unwrap_or_default();
-    let of_steps = steps_of(report);
-    let loss = |kernel: &Kernel<'_>| {
-        let Loss { ns_of_step, ns_per_step, .. } = Loss::of(kernel, &of_steps);
-        (ns_of_step, ns_per_step)
-    };
     let table = Table::new(shown)
         .left("Kernel", |kernel| code(&shorten_kernel(&kernel.row.kernel, SHORT_NAME_CHARS)))
         .left("Stage", |kernel| name(&kernel.row.stage))
@@ -387,16 +393,20 @@ fn kernels(report: &Report) -> String {
             format!("{} more: kernels.md lists the longest, kernels.csv all. ", count(more as u64))
         }
     };
+    let order = match by_loss {
+        true => "Sorted by loss.",
+        false => "Sorted by total time.",
+    };
     let unit = step_is(report, text).filter(|_| shown.iter().any(|k| loss(k).0.is_some()));
     let waiting = waiting.map(|said| format!(" Communication comes last. {said}"));
     format!(
-        "{}{more}Shares: of the stage's kernel time. Warm calls only, where there are any.{leads}{}{} {}\n\n",
+        "{}{more}{order} Shares are of the stage's kernel time. Warm calls only, if any.{leads}{}{} {}\n\n",
         table.markdown(),
         unit.map_or_else(String::new, |said| format!(" {said}")),
         waiting.unwrap_or_default(),
         match shown.iter().any(|kernel| kernel.known_bound().is_some()) {
-            true => "Bounds: by counters of ncu, or sampled ones where marked.",
-            false => "No bound is known: there are no counters of these kernels.",
+            true => "Bounds are by counters of ncu, or by sampled ones if marked.",
+            false => "No bound is known, because there are no counters for these kernels.",
         },
     )
 }

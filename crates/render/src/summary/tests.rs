@@ -323,7 +323,7 @@ fn a_recommendation_gains_what_the_answer_says() {
     report.answer = Answer::default();
     let page = summary_md(&report, &shown());
     assert!(
-        page.contains("Gain: not known; it concerns 74.7 % of the time of all stages."),
+        page.contains("Gain: not known; it affects 74.7 % of the time of all stages."),
         "{page}"
     );
     // What is saved at best is less than what is concerned.

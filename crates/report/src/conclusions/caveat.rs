@@ -28,7 +28,7 @@ pub(super) fn caveat(report: &Report, row: &StageRow) -> Option<String> {
         _ => None,
     };
     let two_kinds = unlike::is_unlike(report, &row.stage)
-        .then_some("its calls are of two lengths, and the mean describes neither");
+        .then_some("its calls have two distinct durations, and the mean describes neither");
     let (few, no_steps) = (few_instances(report, row), mostly_no_steps(report, row));
     let warm_up = WarmUp::of(report, &row.stage).map(|found| found.caveat());
     let reasons = [outside, few, no_steps, two_kinds, kept, warm_up.as_deref(), under_a_profiler];
