@@ -1,4 +1,4 @@
-//! What a page says of its own words and numbers.
+//! What the words and numbers of a page mean.
 
 use stage2_diff::Comparison;
 

@@ -80,7 +80,7 @@ fn warning(stage: &str, Kinds { short, long }: Kinds) -> Finding {
             long.1 / short.1.max(1.0)
         ),
         "the range seems to contain two kinds of work, so its median and its mean describe neither",
-        "give each kind of work a range of its own",
+        "give each kind of work a separate range",
     )
 }
 
