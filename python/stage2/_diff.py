@@ -18,7 +18,7 @@ _SCHEMA, _SCHEMA_VERSION = "stage2.diff", 1
 _NAMED_PARTS = 4
 _ERROR = re.compile(r"^stage2-launch: error:\s+", re.MULTILINE)
 _CONDITION = re.compile(
-    r"invalid value (.*) for '--fail-if <CONDITION>': (.*?)(; see `stage2-launch diff --help`)?$",
+    r"invalid value `(.*)` for `--fail-if <CONDITION>`: (.*?)(; see `stage2-launch diff --help`)?$",
     re.DOTALL,
 )
 _EMPTY_RUN = re.compile(r"; the newest run, [^;]*, recorded no GPU work$")
@@ -292,7 +292,7 @@ def _reason(done: subprocess.CompletedProcess[str]) -> str:
     why = _ERROR.split(said)[-1]
     condition = _CONDITION.fullmatch(why)
     if condition:
-        return f"fail_if {condition[1]}: {condition[2]}"
+        return f"fail_if {condition[1]!r}: {condition[2]}"
     why = re.sub("^--fail-if ('.*?'):", r"fail_if \1:", why)
     if why.startswith("fail_if "):
         return " ".join(why.split())

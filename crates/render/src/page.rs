@@ -235,7 +235,7 @@ pub(super) fn lost_by_counters(answer: &StageAnswer, losses: &[Loss<'_>]) -> Opt
     let measured: f64 = of_stage().filter_map(measured).sum::<f64>() * 100.0 / all_ns;
     let measured = match percent - measured < 0.05 {
         true => String::new(),
-        false => format!("; {} % have counters", percent1(measured)),
+        false => format!("; the counters cover {} %", percent1(measured)),
     };
     let unit = answer.step.as_ref().map_or("step", |step| step.shown_unit());
     let only = if percent < 99.95 { ", and only these are ranked by what they lose" } else { "" };
