@@ -528,3 +528,24 @@ fn names_of_foreign_bundles_act_in_no_format() {
     let json = json_of(&sandbox, &["a.json", "b.json"]).to_string();
     assert!(!json.contains("\\u001b"), "{json}");
 }
+
+/// Runs given without `--against` are no missing runs: the advice puts them into two groups.
+#[test]
+fn several_runs_without_a_side_are_grouped_by_baseline() {
+    let sandbox = Sandbox::new();
+    let [before, after] = ["vllm_sorting", "vllm_server"].map(|name| four_runs(&sandbox, name));
+    let save: Vec<&str> =
+        ["baseline", "save", "main"].into_iter().chain(before.iter().map(|run| &**run)).collect();
+    sandbox.launch_strictly(&save).assert().success();
+    let words = [&["baseline:main"][..], &after.each_ref().map(|run| &**run)].concat();
+    let shown = screen(&sandbox, &words);
+    let words = shown.split_whitespace().collect::<Vec<_>>().join(" ").replace(" \\ ", " ");
+    let command = format!("diff baseline:main --against {}", after.join(" "));
+    assert!(words.contains(&command) && !words.contains("record"), "{shown}");
+    assert!(shown.contains("baseline:main (4 runs)") && !shown.contains("main/1"), "{shown}");
+    let named: Vec<&str> = before.iter().chain(&after).map(|run| &**run).collect();
+    let shown = screen(&sandbox, &[&named[..1], &named[4..]].concat());
+    let words = shown.split_whitespace().collect::<Vec<_>>().join(" ").replace(" \\ ", " ");
+    let command = format!("diff {} --against {}", before[0], after.join(" "));
+    assert!(words.contains(&command), "{shown}");
+}
