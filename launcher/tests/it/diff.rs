@@ -186,7 +186,7 @@ fn the_first_line_says_whether_anything_changed() {
     quiet.stdout(format!("{verdict}\n")).stderr("");
     let page = common::read(&sandbox.path("same.html"));
     let answer = format!("<div class=\"plain\">\n<p class=\"verdict\">{verdict}</p>");
-    assert!(page.contains(&answer) && page.matches("within these two runs").count() == 1, "{page}");
+    assert!(page.contains(&answer) && !page.contains("within these two runs"), "{page}");
     let words = ["diff", &earlier("llama_1b"), &earlier("moe_small"), "--html", "other.html"];
     sandbox.launch_strictly(&words).assert().success().stdout(contains(
         "\nHardly comparable: different models.\nNot judged (one run per side): decode",
@@ -338,7 +338,7 @@ fn a_baseline_outlives_its_runs_and_is_compared_by_its_name() {
     run(&["baseline", "save", "main", &moe]).code(2).stderr(contains("--replace"));
     let [one, two, three, _] = four_runs(&sandbox, "vllm_server");
     run(&["baseline", "save", "main", &one, &two, "--replace"]).success();
-    let both = contains("baseline:main/1, baseline:main/2 → ").and(contains("(2 runs vs 1, "));
+    let both = contains("baseline:main (2 runs) → ").and(contains("(2 runs vs 1, "));
     run(&["diff", "baseline:main", &three]).success().stdout(both);
     let behind = contains("→ baseline:main/1, baseline:main/2");
     run(&["diff", &three, "--against", "baseline:main"]).success().stdout(behind);

@@ -352,10 +352,12 @@ fn the_advice_names_what_may_be_the_change_itself_and_a_simulated_gpu() {
         report.simulated = simulated;
         let words = if is_graph { &["demo", "--graph"][..] } else { &["demo"] };
         report.run.command = Some(words.iter().map(|word| (*word).to_owned()).collect());
-        report.graph_launches = match is_graph {
-            true => vec![serde_json::from_value(json!({"stage": "decode"})).expect("a row")],
-            false => Vec::new(),
-        };
+        report.insight.stage_numbers = vec![
+            serde_json::from_value(
+                json!({"stage": "decode", "graph_percent": if is_graph { 90.0 } else { 0.0 }}),
+            )
+            .expect("a row"),
+        ];
         report
     };
     let said = |simulated: bool| {
