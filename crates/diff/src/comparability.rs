@@ -399,7 +399,7 @@ fn program(report: &Report) -> Option<String> {
 }
 
 /// What a command is shown as whose words the other side has, too.
-const NO_OTHER_WORDS: &str = "otherwise identical";
+const NO_OTHER_WORDS: &str = "no other arguments";
 
 /// The values of the runs of a side; `none` where there are none.
 fn joined(values: BTreeSet<String>, none: &str) -> String {
@@ -748,7 +748,7 @@ mod tests {
         let words = |old: &str, new: &str| other_words(set(old), set(new));
         assert_eq!(
             words("serve m --tp 2", "serve m"),
-            (set("… --tp 2"), set("otherwise identical"))
+            (set("… --tp 2"), set("no other arguments"))
         );
         let (old, new) = ("serve m --tp 2 --dp 4", "serve m --tp 4 --dp 2");
         assert_eq!(words(old, new), (set(old), set(new)));

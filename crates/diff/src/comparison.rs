@@ -99,6 +99,11 @@ impl Comparison {
         self.before.len() == 1 && self.after.len() == 1
     }
 
+    /// The GPU of every run is simulated.
+    pub(crate) fn is_simulated(&self) -> bool {
+        self.before.iter().chain(&self.after).all(|run| run.simulated)
+    }
+
     /// A side is a single run: nothing shows how much its runs differ.
     pub(crate) fn has_single_run(&self) -> bool {
         self.before.len().min(self.after.len()) == 1
@@ -530,15 +535,13 @@ impl MetricChange {
         shown_with(value, self.digits())
     }
 
-    /// The change, without its unit: the difference of the values as they are shown.
-    pub fn shown_change(&self) -> Option<String> {
-        let change = self.change?;
-        let digits = self.digits();
-        let change = match self.before.zip(self.after) {
-            Some((before, after)) => rounded_difference(before, after, digits),
-            None => change,
-        };
-        Some(signed(change, digits))
+    /// Both values and the change next to each other, without their unit: with digits enough to subtract.
+    pub fn shown_row(&self) -> [Option<String>; 3] {
+        let sides = [self.before, self.after];
+        let both = self.before.zip(self.after);
+        let digits = both.map_or(self.digits(), |(a, b)| digits_to_subtract(a, b, self.digits()));
+        let [a, b] = sides.map(|value| Some(shown_with(value?, digits)));
+        [a, b, self.change.map(|change| signed(change, digits))]
     }
 
     /// Whether there are enough runs for a test. Of fewer, a change is a judgement neither of the code nor of the verdict.
@@ -847,11 +850,19 @@ fn shown_with(value: f64, digits: usize) -> String {
     if is_nothing(&text) { text.trim_start_matches('-').to_owned() } else { text }
 }
 
-/// The difference of two numbers that are shown with so many digits.
-pub fn rounded_difference(before: f64, after: f64, digits: usize) -> f64 {
-    let rounded = |value: f64| format!("{value:.digits$}").parse::<f64>().unwrap_or(value);
-    rounded(after) - rounded(before)
+/// Digits behind the point, so many or more, with which the shown numbers have the difference that is shown: it is not
+/// rounded twice, so that a change has one value on all surfaces.
+pub fn digits_to_subtract(before: f64, after: f64, least: usize) -> usize {
+    let subtracts = |digits: &usize| {
+        let rounded = |value: f64| format!("{value:.digits$}").parse::<f64>().unwrap_or(value);
+        let apart = rounded(after) - rounded(before) - rounded(after - before);
+        apart.abs() * 10f64.powi(*digits as i32) < 0.5
+    };
+    (least..=least + MORE_DIGITS).find(subtracts).unwrap_or(least)
 }
+
+/// Digits that a row may have more than its numbers need.
+const MORE_DIGITS: usize = 3;
 
 /// A number with its sign; what rounds to nothing has none.
 pub fn signed(value: f64, digits: usize) -> String {
@@ -908,16 +919,17 @@ mod tests {
                 before_runs: Vec::new(),
                 after_runs: Vec::new(),
             };
-            let values = [before, after].map(|value| change.shown(value));
-            format!("{} {} {}", values[0], values[1], change.shown_change().unwrap_or_default())
+            change.shown_row().map(Option::unwrap_or_default).join(" ")
         };
-        assert_eq!(row(MetricUnit::Percent, 9.74, 12.58), "9.7 12.6 +2.9");
+        assert_eq!(row(MetricUnit::Percent, 9.74, 12.58), "9.74 12.58 +2.84");
         assert_eq!(row(MetricUnit::Percent, 0.897, 1.786), "0.897 1.786 +0.889");
         assert_eq!(row(MetricUnit::PerSecond, 78.7, 188.7), "78.7 188.7 +110.0");
         assert_eq!(row(MetricUnit::PerSecond, 3_432.4, 4_623.3), "3,432 4,623 +1,191");
         assert_eq!(row(MetricUnit::Percent, 9.74, 9.75), "9.74 9.75 +0.01");
         assert_eq!(row(MetricUnit::Percent, 9.74, 9.74), "9.7 9.7 0.0");
         assert_eq!(row(MetricUnit::Ms, 62_830.4, 56_291.2), "62,830 56,291 -6,539");
+        // 0.471 and 0.536 are 0.065 apart.
+        assert_eq!(row(MetricUnit::Ms, 0.4712, 0.5356), "0.4712 0.5356 +0.0644");
     }
 
     #[test]

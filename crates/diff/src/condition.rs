@@ -314,7 +314,7 @@ fn shown(text: &str) -> String {
 }
 
 /// Why the time of a whole step or call does not compare.
-const OTHER_NUMBER: &str = "a step or call contains another number of tokens on each side";
+const OTHER_NUMBER: &str = "a step or call contains a different number of tokens on each side";
 
 /// What becomes of a condition. `strict`: noise is not an excuse.
 pub(crate) fn evaluate(condition: &Condition, of: &Comparison, strict: bool) -> ConditionResult {

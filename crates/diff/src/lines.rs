@@ -239,7 +239,7 @@ fn kernels(of: &Comparison, stages: &[&StageChange]) -> String {
             (Some(named), Some(besides)) => format!("{named}, {besides}"),
             (named, besides) => named.or(besides)?,
         };
-        Some(format!("changed most, per {} {}: {said}", name(stage), stage.per_word()))
+        Some(format!("largest changes per {} {}: {said}", name(stage), stage.per_word()))
     };
     let comparable = stages
         .iter()
@@ -349,7 +349,7 @@ fn comparable(of: &Comparison) -> String {
         .map(|note| note.what.as_str())
         .collect();
     if !differ.is_empty() {
-        texts.push(format!("other {}", listed(&differ, NOTES)));
+        texts.push(format!("different {}", listed(&differ, NOTES)));
     }
     match (warnings.is_empty(), texts.is_empty()) {
         (true, true) => "yes".to_owned(),
@@ -420,14 +420,13 @@ fn not_judged(of: &Comparison) -> String {
 
 /// `8.820 → 9.410 ms`.
 pub(crate) fn value_text(metric: &MetricChange) -> String {
-    let text = |value: f64| metric.shown(value);
-    let [a, b] = [metric.before, metric.after].map(|value| value.map_or(ABSENT.to_owned(), text));
+    let [a, b, _] = metric.shown_row().map(|value| value.unwrap_or_else(|| ABSENT.to_owned()));
     format!("{a} → {b}{}", metric.unit.suffix())
 }
 
 /// `+0.590 ms, +6.7 %`.
 pub(crate) fn change_text(metric: &MetricChange) -> String {
-    let Some(change) = metric.shown_change() else { return ABSENT.to_owned() };
+    let [_, _, Some(change)] = metric.shown_row() else { return ABSENT.to_owned() };
     let change = format!("{change}{}", metric.unit.difference_suffix());
     match metric.change_percent {
         Some(percent) if metric.unit != MetricUnit::Percent => {

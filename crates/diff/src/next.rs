@@ -2,6 +2,7 @@
 
 use stage2_contract::text::numbers::counted;
 use stage2_contract::text::{listed, shorten};
+use stage2_model::Severity;
 
 use crate::comparability::{IN_TURN, is_same_program};
 use crate::comparison::{ComparedRun, Comparison, Difference, StageChange, signed_time};
@@ -99,7 +100,7 @@ pub(crate) fn next(of: &Comparison) -> String {
         Outlook::Same | Outlook::Undecided => "no effect on the times was found",
     };
     match runs < ENOUGH_RUNS {
-        true => format!("{what}; {ENOUGH_RUNS} runs per side can reveal smaller changes"),
+        true => format!("{what}; {ENOUGH_RUNS} runs per side could reveal smaller changes"),
         false if of.outlook() == Outlook::Same => {
             format!("{what}; to detect a smaller one, record more runs, in turn")
         }
@@ -133,7 +134,15 @@ fn rule_out(of: &Comparison) -> String {
 
 /// That a change helps, and what it may cost: stages that are not judged, and a GPU that is busy for longer.
 fn keep(of: &Comparison, stages: &[&StageChange]) -> String {
-    let mut texts = vec!["the change helps: keep it".to_owned()];
+    let helps = match cause_of_warning(of) {
+        _ if of.is_simulated() => {
+            "the change helps in the simulation: measure on a real GPU before you keep it"
+                .to_owned()
+        }
+        Some(cause) => format!("the change helps: keep it, if {cause} is the change"),
+        None => "the change helps: keep it".to_owned(),
+    };
+    let mut texts = vec![helps];
     let open = open_stages(of);
     if !open.is_empty() {
         texts.push(format!("record more runs, in turn, to judge {}", open.join(" and ")));
@@ -146,6 +155,22 @@ fn keep(of: &Comparison, stages: &[&StageChange]) -> String {
         texts.push(format!("in {}, look at {rows}", name(stage)));
     }
     texts.join("; ")
+}
+
+/// Words of a command in the line.
+const WORDS: usize = 40;
+
+/// What the line `comparable` warns of although it may be the change itself: the words of the command that only the runs
+/// after it have, or else the difference.
+fn cause_of_warning(of: &Comparison) -> Option<String> {
+    let mut all = of.differences.iter();
+    let warned = all.clone().find(|d| d.severity >= Severity::Warning && d.before != d.after)?;
+    let command = all.find(|d| d.what == "command").and_then(|d| d.after.strip_prefix("… "));
+    let is_short = |words: &&str| words.chars().count() <= WORDS && !words.contains(" | ");
+    Some(match command.filter(is_short) {
+        Some(words) => format!("`{words}`"),
+        None => warning(warned),
+    })
 }
 
 /// That a change of idle time may be one of the machine: what the GPU was idle for, and how to find out.

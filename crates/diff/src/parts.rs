@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use stage2_contract::order::Order as _;
 
-use crate::comparison::{MetricChange, Presence, StageChange, WorkChange, WorkKind, WorkSide};
+use crate::comparison::{
+    MetricChange, MetricUnit, Presence, StageChange, WorkChange, WorkKind, WorkSide,
+};
 use crate::judged::{GONE, NOT_JUDGED, Noise, NoiseMethod, UNLIKE, Verdict, either, ends_text};
 use crate::metric::class_metric;
 use crate::noise::{Centre, Expected, judge};
@@ -22,27 +24,27 @@ impl StageChange {
         let step = step.map_or(Noise::default(), |step| step.noise);
         let mut rows: Vec<PartChange<'_>> = match by_gaps {
             true => match idle.zip(known("launch_gaps_ms")) {
-                Some((idle, gaps)) => PartChange::gaps_and_others(idle, gaps, step).into(),
-                None => idle.into_iter().map(|idle| PartChange::idle(idle, None)).collect(),
+                Some((idle, gaps)) => self.gaps_and_others(idle, gaps, step).into(),
+                None => idle.into_iter().map(|idle| self.idle(idle, None)).collect(),
             },
             false => {
                 let causes = self.host.iter();
-                causes.map(|cause| PartChange::idle(cause, Some(&cause.metric))).collect()
+                causes.map(|cause| self.idle(cause, Some(&cause.metric))).collect()
             }
         };
         // It is among the causes.
         let other = known("other_work_ms").filter(|_| by_gaps);
-        rows.extend(other.map(|other| PartChange::idle(other, Some(OTHER_WORK))));
+        rows.extend(other.map(|other| self.idle(other, Some(OTHER_WORK))));
         let mut groups: BTreeMap<(WorkKind, &str), Vec<&WorkChange>> = BTreeMap::new();
         for row in &self.work {
             groups.entry((row.kind, row.class.as_str())).or_default().push(row);
         }
         rows.extend(groups.into_iter().map(|((_, class), work)| {
-            PartChange::work(self.metric(&class_metric(class)).filter(|_| !class.is_empty()), work)
+            self.class(known(&class_metric(class)).filter(|_| !class.is_empty()), work)
         }));
         rows.retain(|part| part.change_ns != 0.0 && part.change_ns.is_finite());
         if self.other_work.is_some() {
-            rows.iter_mut().for_each(|part| part.verdict = Verdict::Unknown);
+            rows.iter_mut().for_each(|part| (part.verdict, part.said) = (Verdict::Unknown, None));
         }
         let largest = rows.iter().map(|part| part.change_ns.abs()).fold(0.0, f64::max);
         let place = |part: &PartChange<'_>| {
@@ -89,7 +91,7 @@ impl StageChange {
             rows,
             told,
             beyond,
-            gaps,
+            gaps: gaps.zip(idle).map(|(gaps, idle)| self.gaps_and_others(idle, gaps, step)),
             has_other_causes: by_gaps && !self.host.is_empty(),
         }
     }
@@ -123,21 +125,21 @@ pub struct Parts<'c> {
     pub rest: &'static str,
     /// How much that is before and after.
     pub rest_ns: [f64; 2],
-    /// Launch gaps that changed by more than each cause of idle time that is judged.
-    pub gaps: Option<&'c MetricChange>,
+    /// Launch gaps that changed by more than each cause of idle time that is judged, and all other idle time.
+    pub gaps: Option<[PartChange<'c>; 2]>,
     /// Causes of idle time are known that are not parts, because the host was ahead of the GPU.
     pub has_other_causes: bool,
 }
 
 impl Parts<'_> {
-    /// `launch gaps (9.510 → 0.359 ms, better) are another breakdown of the same idle time`.
+    /// `the same idle time: launch gaps 9.510 → 0.359 ms (better), other 1.602 → 5.893 ms (worse)`.
     pub fn gaps_text(&self) -> Option<String> {
-        let gaps = self.gaps?;
-        let [a, b] = [gaps.before?, gaps.after?].map(|ms| gaps.shown(ms));
-        let word = gaps.word();
-        Some(format!(
-            "{LAUNCH_GAPS} ({a} → {b} ms, {word}) are another breakdown of the same idle time"
-        ))
+        let text = |part: &PartChange<'_>| {
+            let [a, b] = part.sides_ns.map(|ns| MetricUnit::Ms.shown(ns / NS_PER_MS));
+            format!("{} {a} → {b} ms ({})", part.cause.unwrap_or_default(), part.word())
+        };
+        let [gaps, others] = self.gaps.as_ref()?.each_ref().map(text);
+        Some(format!("the same idle time: {gaps}, {others}"))
     }
 
     /// Why some of them are not judged; nothing where all are.
@@ -169,15 +171,17 @@ pub struct PartChange<'c> {
     pub change_ns: f64,
     /// Whether that is beyond noise.
     pub verdict: Verdict,
+    /// The word of the number that it is, as all tables have it; nothing: no table has that number.
+    pub said: Option<&'static str>,
     /// What it was compared with, ns.
     pub noise: Noise,
     /// Changes that several runs allow, ns; nothing where another number decided.
     pub interval: Option<[f64; 2]>,
 }
 
-impl<'c> PartChange<'c> {
-    /// `sum`: the number of the class. A row that is alone knows its noise itself.
-    fn work(sum: Option<&MetricChange>, work: Vec<&'c WorkChange>) -> Self {
+impl StageChange {
+    /// `sum`: the number of the class.
+    fn class<'c>(&self, sum: Option<&MetricChange>, work: Vec<&'c WorkChange>) -> PartChange<'c> {
         let change_ns: f64 = work.iter().map(|row| row.change_ns).sum();
         let sum_ns = |side: fn(&WorkChange) -> &Option<WorkSide>| -> f64 {
             let sides = work.iter().filter_map(|row| side(row).as_ref());
@@ -190,8 +194,8 @@ impl<'c> PartChange<'c> {
             row.verdict.is_change() && row.change_ns.abs() > all / 2.0
         };
         let (verdict, noise, interval) = match (&work[..], sum) {
-            ([row], _) => (row.verdict, row.noise, row.interval),
             (_, Some(sum)) => (sum.verdict, sum.noise.times(NS_PER_MS), interval_ns(sum)),
+            ([row], None) => (row.verdict, row.noise, row.interval),
             // The sum has no number of its own, but one row may be most of it.
             ([first, ..], None) if first.change_ns * change_ns > 0.0 && is_most(first) => {
                 (first.verdict, first.noise.of_another(), None)
@@ -201,17 +205,19 @@ impl<'c> PartChange<'c> {
                 (Verdict::None, noise, None)
             }
         };
-        Self { work, cause: None, sides_ns, change_ns, verdict, noise, interval }
+        let said = sum.map(|sum| self.word(sum));
+        PartChange { work, cause: None, sides_ns, change_ns, verdict, said, noise, interval }
     }
 
-    fn idle(metric: &MetricChange, cause: Option<&'c str>) -> Self {
+    fn idle<'c>(&self, metric: &MetricChange, cause: Option<&'c str>) -> PartChange<'c> {
         let sides_ns = both_ns(metric);
-        Self {
+        PartChange {
             work: Vec::new(),
             cause,
             sides_ns,
             change_ns: sides_ns[1] - sides_ns[0],
             verdict: metric.verdict,
+            said: Some(self.word(metric)),
             noise: metric.noise.times(NS_PER_MS),
             interval: interval_ns(metric),
         }
@@ -219,8 +225,13 @@ impl<'c> PartChange<'c> {
 
     /// Idle time between consecutive launches, and all other idle time, where no cause is known.
     /// `step`: the noise of a step that did not change.
-    fn gaps_and_others(idle: &MetricChange, gaps: &MetricChange, step: Noise) -> [Self; 2] {
-        let (all, gaps_part) = (Self::idle(idle, None), Self::idle(gaps, Some(LAUNCH_GAPS)));
+    fn gaps_and_others<'c>(
+        &self,
+        idle: &MetricChange,
+        gaps: &MetricChange,
+        step: Noise,
+    ) -> [PartChange<'c>; 2] {
+        let (all, gaps_part) = (self.idle(idle, None), self.idle(gaps, Some(LAUNCH_GAPS)));
         let difference = |[of, part]: [f64; 2]| of - part;
         let side = |of: &[f64], part: &[f64], only: [Option<f64>; 2]| -> Vec<f64> {
             match (of.is_empty(), of.len() == part.len()) {
@@ -244,18 +255,28 @@ impl<'c> PartChange<'c> {
             true if is_less => (Verdict::None, step),
             _ => (verdict, Noise { unlike: idle.noise.unlike, ..noise }),
         };
-        let others = Self {
+        let verdict = if noise.unlike { Verdict::None } else { verdict };
+        // As for all other idle time: no other table has it.
+        let said = match verdict {
+            Verdict::Increased if idle.is_tested() => Some("worse"),
+            Verdict::Decreased if idle.is_tested() => Some("better"),
+            _ => None,
+        };
+        let others = PartChange {
             work: Vec::new(),
             cause: Some(OTHER_IDLE),
             sides_ns: std::array::from_fn(|at| all.sides_ns[at] - gaps_part.sides_ns[at]),
             change_ns,
-            verdict: if noise.unlike { Verdict::None } else { verdict },
+            verdict,
+            said,
             noise: noise.times(NS_PER_MS),
             interval: interval.map(|ends| ends.map(|end| end * NS_PER_MS)),
         };
         [gaps_part, others]
     }
+}
 
+impl<'c> PartChange<'c> {
     /// What decided on it, in percent of its time before; nothing where that is not known.
     pub fn noise_text(&self) -> Option<String> {
         noise_text(self.noise, self.interval, self.sides_ns[0])
@@ -263,6 +284,9 @@ impl<'c> PartChange<'c> {
 
     /// In a word, what became of it.
     pub fn word(&self) -> &'static str {
+        if let Some(said) = self.said {
+            return said;
+        }
         let presence = match &self.work[..] {
             [row] => row.presence(),
             _ => Presence::Both,

@@ -168,7 +168,11 @@ pub(crate) fn verdict(of: &Comparison) -> String {
             format!("({}{p}{few})", versus(a, b))
         }
     };
-    let with_care = if of.is_doubted() { ", with care" } else { "" };
+    let with_care = match of.is_doubted() {
+        true => ", with care",
+        false if of.is_simulated() => " in the simulation",
+        false => "",
+    };
     let head = match outlook {
         Outlook::Better => format!("Better{with_care} {basis}"),
         Outlook::Worse => format!("Worse{with_care} {basis}"),

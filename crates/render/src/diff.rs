@@ -15,7 +15,7 @@ use stage2_contract::text::{
 use stage2_diff::{
     ComparedRun, Comparison, ConditionResult, Diff, Difference, GONE, LibraryChange, MatchedBy,
     MetricChange, MetricUnit, NoiseMethod, NoiseText, Outcome, Per, Presence, StageChange,
-    WITH_CARE, WorkChange, WorkSide, ends_text, rounded_difference, signed, signed_time,
+    WITH_CARE, WorkChange, WorkSide, digits_to_subtract, ends_text, signed, signed_time,
 };
 use stage2_model::finding::Id;
 use stage2_model::{Finding, Severity};
@@ -121,7 +121,7 @@ impl SideFacts {
 }
 
 /// Behind a command that shares its other words with that of the other side.
-const OTHERWISE: &str = " (otherwise identical)";
+const OTHERWISE: &str = " (the other arguments are identical)";
 /// Runs of a side that are listed, and other facts of them.
 const LISTED: usize = 8;
 const FACTS: usize = 2;
@@ -142,12 +142,24 @@ fn sides(of: &Comparison) -> String {
 
 /// With names that are made of the labels of the runs.
 fn title_by<'c>(of: &'c Comparison, name: impl Fn(&'c str) -> &'c str) -> String {
+    format!("{} → {}", side_name(&of.before, &name), side_name(&of.after, &name))
+}
+
+/// How a side is called: a baseline by its name, other runs by what is made of their labels.
+fn side_name<'c>(runs: &'c [ComparedRun], name: &impl Fn(&'c str) -> &'c str) -> String {
     let name = |run: &'c ComparedRun| shorten(name(&run.label), LABEL_CHARS);
-    let side = |runs: &'c [ComparedRun]| match runs {
-        [first, .., last] if runs.len() > RUNS => format!("{} … {}", name(first), name(last)),
-        _ => runs.iter().map(name).collect::<Vec<_>>().join(", "),
+    let baseline = |run: &'c ComparedRun| {
+        let (baseline, _) = run.label.rsplit_once('/')?;
+        baseline.starts_with("baseline:").then_some(baseline)
     };
-    format!("{} → {}", side(&of.before), side(&of.after))
+    let shared = runs.first().and_then(baseline);
+    match (shared.filter(|of| runs.iter().all(|run| baseline(run) == Some(of))), runs) {
+        (Some(baseline), _) => format!("{baseline} ({})", counted(runs.len() as u64, "run")),
+        (None, [first, .., last]) if runs.len() > RUNS => {
+            format!("{} … {}", name(first), name(last))
+        }
+        _ => runs.iter().map(name).collect::<Vec<_>>().join(", "),
+    }
 }
 
 /// Begins a command to copy, which ends the line *next*.
@@ -160,7 +172,9 @@ pub use screen::{HEIGHT, WIDTH};
 /// the whole page.
 pub fn screens(diff: &Diff, width: usize, height: usize) -> String {
     if sides::first(diff).is_some() {
-        let table = aligned(&all_sides(diff), width);
+        let table = all_sides(diff);
+        let table = if width < NAMES_WIDTH { without_names(&table) } else { table };
+        let table = aligned(&table, width);
         let next = screen::next_of_all(diff, width).join("\n");
         return format!("{}\n\n{next}\n", table.trim_end());
     }
@@ -292,7 +306,7 @@ const REPEATS: [&str; 3] = ["step_mean_ms", "host_ms", "window_ms"];
 const LEAST_OF_CLASS_PERCENT: f64 = 1.0;
 
 /// Where the rows are that a page counts.
-const REST: &str = "`diff --json` lists the rows that this page only counts.";
+const REST: &str = "`diff --json` lists the rows summarized here.";
 
 /// All comparisons as one page.
 pub fn markdown(diff: &Diff) -> String {
@@ -316,7 +330,9 @@ fn without_names(page: &str) -> String {
     let mut out = String::new();
     for line in page.lines() {
         let cut = line.strip_suffix(" |").and_then(|row| row.rsplit_once(" |"));
-        let heading = cut.is_some_and(|(_, last)| last.trim().eq_ignore_ascii_case(NAME));
+        let is_extra =
+            |last: &str| [NAME, sides::RATE].iter().any(|name| last.eq_ignore_ascii_case(name));
+        let heading = cut.is_some_and(|(_, last)| is_extra(last.trim()));
         is_named = line.starts_with('|') && (is_named || heading);
         match cut.filter(|_| is_named) {
             Some((row, _)) => out.push_str(&format!("{row} |\n")),
@@ -552,20 +568,22 @@ fn stages(of: &Comparison) -> String {
             Some((_, what)) => Some(text(what)),
             None => own(row, 0).map(|_| "p50".to_owned()),
         })
-        .right("before", |row| own(row, 0).or_else(|| of_metric(row, |m| side_cells(m)[0].clone())))
-        .right("after", |row| own(row, 1).or_else(|| of_metric(row, |m| side_cells(m)[1].clone())))
-        .right("change", |row| of_metric(row, difference_cell))
-        .right("change %", |row| of_metric(row, |m| percent_cell(m) + &factor(m)))
-        .left("difference", verdict)
-        .left(NOISE, |row| match (row.0.presence, own(row, 0)) {
-            (Presence::Both, Some(_)) => row.0.other_work.as_deref().map(text),
+        .right("before", |row| own(row, 0).or_else(|| of_metric(row, |m| row_cells(m)[0].clone())))
+        .right("after", |row| own(row, 1).or_else(|| of_metric(row, |m| row_cells(m)[1].clone())))
+        .right("change", |row| of_metric(row, |m| row_cells(m)[2].clone()))
+        .right("change %", |row| of_metric(row, percent_cell))
+        .left("factor", |row| row.1.as_ref().and_then(|(metric, _)| factor(metric)))
+        .left("difference", |row| match (verdict(row), row.0.other_work.as_deref()) {
+            (Some(word), Some(why)) if word == NOT_COMPARABLE => {
+                Some(text(&format!("{word}: {why}")))
+            }
+            (word, _) => word,
+        })
+        .left(NOISE, |row| match row.0.presence {
             // Of steps that do different work, the noise decides nothing.
-            (Presence::Both, None) => match row.0.other_work.as_deref() {
-                Some(why) if verdict(row).is_some_and(|word| word == NOT_COMPARABLE) => {
-                    Some(text(why))
-                }
-                _ => of_metric(row, noise_cell),
-            },
+            Presence::Both if verdict(row).is_some_and(|word| word != NOT_COMPARABLE) => {
+                of_metric(row, noise_cell)
+            }
             _ => None,
         })
         .left(NAME, |row| of_metric(row, |m| in_condition(m, Some(row.0))))
@@ -671,9 +689,9 @@ fn host(stage: &StageChange) -> String {
     };
     Table::new(&rows)
         .left(&format!("idle time by what the host did, ms per {per}"), |row| text(&row.metric))
-        .right("before", |row| cell(row.before, |value| row.shown(value)))
-        .right("after", |row| cell(row.after, |value| row.shown(value)))
-        .right("change", |row| difference_cell(row))
+        .right("before", |row| row_cells(row)[0].clone())
+        .right("after", |row| row_cells(row)[1].clone())
+        .right("change", |row| row_cells(row)[2].clone())
         .left("difference", |row| stage.word(row).to_owned())
         .left(NOISE, |row| noise_cell(row))
         .or_nothing()
@@ -705,9 +723,9 @@ fn in_condition(row: &MetricChange, stage: Option<&StageChange>) -> String {
 fn metrics(rows: &[&MetricChange], stage: Option<&StageChange>) -> String {
     Table::new(rows)
         .left("metric", |row| metric_name(row, stage))
-        .right("before", |row| cell(row.before, |value| row.shown(value)))
-        .right("after", |row| cell(row.after, |value| row.shown(value)))
-        .right("change", |row| difference_cell(row))
+        .right("before", |row| row_cells(row)[0].clone())
+        .right("after", |row| row_cells(row)[1].clone())
+        .right("change", |row| row_cells(row)[2].clone())
         .right("change %", |row| percent_cell(row))
         .left("difference", |row| {
             stage.map_or_else(|| row.word(), |stage| stage.word(row)).to_owned()
@@ -734,9 +752,9 @@ fn work(stage: &StageChange) -> String {
     let table = Table::new(&shown)
         .left("GPU work", |row| kernel(row))
         // Second, so that a narrow screen shows it.
-        .right("change, us", |row| us_difference_cell(row))
-        .right(&format!("before, us per {per}"), |row| us_cell(row.before.as_ref().map(|s| s.ns)))
-        .right(&format!("after, us per {per}"), |row| us_cell(row.after.as_ref().map(|s| s.ns)))
+        .right("change, us", |row| signed(row.change_ns / 1e3, us_digits(row)))
+        .right(&format!("before, us per {per}"), |row| us_cell(row, &row.before))
+        .right(&format!("after, us per {per}"), |row| us_cell(row, &row.after))
         .left("class", |row| (!row.class.is_empty()).then(|| text(&row.class)))
         .right(&format!("calls per {per}"), |row| calls(row))
         .left("difference", |row| what_became(stage, row));
@@ -808,34 +826,36 @@ fn side_cells(metric: &MetricChange) -> [String; 2] {
     [metric.before, metric.after].map(|value| cell(value, |value| metric.shown(value)))
 }
 
-/// The difference of the values as they are shown.
-fn difference_cell(metric: &MetricChange) -> String {
+/// Both values and the change of a row, which subtract.
+fn row_cells(metric: &MetricChange) -> [String; 3] {
+    let [a, b, change] = metric.shown_row();
     let points = if metric.unit == MetricUnit::Percent { " points" } else { "" };
-    cell(metric.change, |_| format!("{}{points}", metric.shown_change().unwrap_or_default()))
+    let shown = |value, text: Option<String>| cell(value, |_| text.unwrap_or_default());
+    let change = change.map(|change| format!("{change}{points}"));
+    [shown(metric.before, a), shown(metric.after, b), shown(metric.change, change)]
 }
 
 fn percent_cell(metric: &MetricChange) -> String {
     cell(metric.relative_percent(), |value| signed(value, 1))
 }
 
-/// ` (1.63x faster)`, of a time that changed.
-fn factor(metric: &MetricChange) -> String {
+/// `1.63x faster`, of a time that changed.
+fn factor(metric: &MetricChange) -> Option<String> {
     let is_time = metric.unit == MetricUnit::Ms && metric.verdict.is_change();
     match metric.before.zip(metric.after).filter(|(a, b)| is_time && *a > 0.0 && *b > 0.0) {
-        Some((a, b)) if a > b => format!(" ({:.2}x faster)", a / b),
-        Some((a, b)) => format!(" ({:.2}x slower)", b / a),
-        None => String::new(),
+        Some((a, b)) if a > b => Some(format!("{:.2}x faster", a / b)),
+        Some((a, b)) => Some(format!("{:.2}x slower", b / a)),
+        None => None,
     }
 }
 
-fn us_cell(ns: Option<f64>) -> String {
-    cell(ns, |ns| format!("{:.3}", ns / 1e3))
+fn us_digits(row: &WorkChange) -> usize {
+    let [a, b] = [&row.before, &row.after].map(|side| side.as_ref().map_or(0.0, |side| side.ns));
+    digits_to_subtract(a / 1e3, b / 1e3, 3)
 }
 
-/// The difference of both times as they are shown.
-fn us_difference_cell(row: &WorkChange) -> String {
-    let [a, b] = [&row.before, &row.after].map(|side| side.as_ref().map_or(0.0, |side| side.ns));
-    cell(Some(row.change_ns), |_| signed(rounded_difference(a / 1e3, b / 1e3, 3), 3))
+fn us_cell(row: &WorkChange, side: &Option<WorkSide>) -> String {
+    cell(side.as_ref().map(|side| side.ns), |ns| format!("{:.*}", us_digits(row), ns / 1e3))
 }
 
 /// Calls, which need not be whole per unit.
@@ -875,7 +895,7 @@ fn noise_cell(metric: &MetricChange) -> String {
     }
 }
 
-fn cell(value: Option<f64>, show: impl Fn(f64) -> String) -> String {
+fn cell(value: Option<f64>, show: impl FnOnce(f64) -> String) -> String {
     match value {
         Some(value) if value.is_finite() && value.abs() < 1e18 => show(value),
         Some(_) => "(no number)".to_owned(),

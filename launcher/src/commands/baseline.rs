@@ -173,6 +173,9 @@ fn checked(run: &Path) -> Result<(Vec<u8>, String), Failure> {
     Ok((bytes, identity))
 }
 
+/// When the first run of a baseline started and on which GPU, with its command, or why its report cannot be read.
+type First = Option<Result<(Vec<String>, Option<Vec<String>>), String>>;
+
 /// The baselines in lines of a width: a command has the room that is left.
 fn list(folder: &Path, width: usize) -> Result<String, Failure> {
     let names = names_in(folder);
@@ -183,39 +186,67 @@ fn list(folder: &Path, width: usize) -> Result<String, Failure> {
     }
     let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
     let name_width = longest.clamp(8, 24);
-    let line = |name: &String| {
-        let reports = reports_in(&folder.join(name));
-        let text = match reports.first().map(|path| report_of(path)) {
+    let all: Vec<_> = names.iter().map(|name| reports_in(&folder.join(name))).collect();
+    let first = |reports: &Vec<PathBuf>| -> First {
+        match report_of(reports.first()?) {
+            Ok((_, read)) => Some(Ok((told(&read.report), read.report.run.command))),
+            Err(why) => Some(Err(shorten(&why.to_string(), 160))),
+        }
+    };
+    let firsts: Vec<_> = all.iter().map(first).collect();
+    let commands = firsts.iter().flatten().flatten().filter_map(|(_, command)| command.as_ref());
+    let commands: Vec<&Vec<String>> = commands.collect();
+    // What all have does not tell one from the others.
+    let is_shared =
+        |word: &String| commands.len() > 1 && commands.iter().all(|words| words.contains(word));
+    let line = |((name, reports), first): ((&String, &Vec<PathBuf>), &First)| {
+        let text = match first {
             None => "it holds no report".to_owned(),
-            Some(Ok((_, read))) => told(&read.report, width.saturating_sub(name_width + 12)),
-            Some(Err(why)) => format!("cannot be used: {}", shorten(&why.to_string(), 160)),
+            Some(Ok((ahead, command))) => {
+                let room = width.saturating_sub(name_width + 12);
+                with_command(ahead, command.as_deref(), room, is_shared)
+            }
+            Some(Err(why)) => format!("cannot be used: {why}"),
         };
         format!("{name:name_width$} {:>8}  {text}\n", counted(reports.len() as u64, "run"))
     };
     let head =
         format!("{:name_width$} {:>8}  {}\n", "NAME", "RUNS", "FIRST RUN: STARTED, GPU, COMMAND");
-    Ok(head + &names.iter().map(line).collect::<String>())
+    Ok(head + &names.iter().zip(&all).zip(&firsts).map(line).collect::<String>())
 }
 
-/// When a run started, on which GPU, and what it ran.
-fn told(report: &Report, room: usize) -> String {
+/// When a run started, and on which GPU.
+fn told(report: &Report) -> Vec<String> {
     let started = report.run.started_minute();
     let started = started.map(|text| shorten(&visible(text.as_bytes()), STARTED_CHARS));
     let gpu = report.devices.iter().find_map(|device| device.name.as_ref());
-    let command = report.run.command.as_ref().map(|words| match words.split_first() {
-        Some((program, arguments)) => {
-            let program = program.rsplit('/').next().unwrap_or(program);
-            [&[program.to_owned()], arguments].concat().join(" ")
-        }
-        None => String::new(),
-    });
     let gpu = gpu.map(|text| shorten(&visible(text.as_bytes()), 60));
-    let ahead: Vec<String> = started.into_iter().chain(gpu).collect();
+    started.into_iter().chain(gpu).collect()
+}
+
+/// That, and what it ran.
+fn with_command(
+    ahead: &[String],
+    command: Option<&[String]>,
+    room: usize,
+    is_shared: impl Fn(&String) -> bool,
+) -> String {
     let taken: usize = ahead.iter().map(|part| part.chars().count() + 2).sum();
     let room = room.saturating_sub(taken).min(COMMAND_CHARS.1);
+    let command = command.and_then(<[String]>::split_first).map(|(program, arguments)| {
+        let mut words = vec![program.rsplit('/').next().unwrap_or(program)];
+        for word in arguments {
+            match is_shared(word) {
+                false => words.push(word),
+                true if words.last() != Some(&"…") => words.push("…"),
+                true => {}
+            }
+        }
+        words.join(" ")
+    });
     let command = command.filter(|_| room >= COMMAND_CHARS.0);
     let command = command.map(|text| shorten_words(&visible(text.as_bytes()), room));
-    ahead.into_iter().chain(command).collect::<Vec<_>>().join("  ")
+    ahead.iter().cloned().chain(command).collect::<Vec<_>>().join("  ")
 }
 
 /// Names are folders here: nothing in them may lead elsewhere.

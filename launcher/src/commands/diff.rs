@@ -8,7 +8,7 @@ use anstyle::AnsiColor;
 use stage2_contract::text::{visible, visible_path};
 use stage2_diff::{Condition, Diff, Outcome, ReadError, ReadReport, Run, compare, read_report};
 use stage2_model::finding::Id;
-use stage2_model::{Finding, Report, RunState, Timelines};
+use stage2_model::{AnswerLine, Finding, Report, RunState, Timelines};
 use stage2_read::files::{self, remedy, write_whole};
 use stage2_read::foreign::{JSON, kind_of};
 use stage2_read::layout::COLLECTOR_DIR;
@@ -120,7 +120,15 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
     let compared = diff.comparisons.iter_mut().zip(same);
     for (comparison, _) in compared.filter(|(_, is_same)| *is_same) {
         comparison.verdict = SAME.to_owned();
-        comparison.lines.retain(|line| line.label != "next");
+        comparison.lines.retain(|line| !["next", "noise"].contains(&&*line.label));
+    }
+    let groups = args.against.is_empty().then(|| as_groups(&runs, &args.runs)).flatten();
+    if let Some(next) = groups {
+        let lines = diff.comparisons.iter_mut().flat_map(|of| &mut of.lines);
+        let asks = |line: &&mut AnswerLine| {
+            line.label == "next" && line.text.contains("stage2-launch diff")
+        };
+        lines.filter(asks).for_each(|line| line.text.clone_from(&next));
     }
     let to_file = args.output.is_some();
     inputs().filter_map(damaged_record).for_each(|finding| terminal.finding(&finding));
@@ -166,16 +174,6 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
             "give two runs, the one before the change first",
         ));
     }
-    if args.against.is_empty() && args.runs.len() >= GROUPS_LIKELY {
-        let (a, b) = args.runs.split_at(args.runs.len() / 2);
-        let names = |side: &[PathBuf]| side.iter().map(plan::quote).collect::<Vec<_>>().join(" ");
-        terminal.result(&format!(
-            "the first run was compared with each of the others; for two groups of runs: stage2-launch diff {} \
-             --against {}",
-            names(a),
-            names(b)
-        ));
-    }
     for (what, remedy) in conditions.iter().filter_map(Condition::reversed) {
         // In a script, too, a condition that cannot fail would pass unseen.
         terminal.warning(&Id::DiffReversed.found(what, "", remedy));
@@ -201,6 +199,34 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
 /// Runs without `--against` from which two groups of runs were probably meant.
 const GROUPS_LIKELY: usize = 4;
 
+/// The command that compares runs given without `--against` as two groups: more runs are not what is missing. A baseline of
+/// several runs is a side, and otherwise runs of the same command are.
+fn as_groups(groups: &[Group], words: &[PathBuf]) -> Option<String> {
+    let number: usize = groups.iter().map(Vec::len).sum();
+    if groups.len() < 3 || number < GROUPS_LIKELY {
+        return None;
+    }
+    let command = |group: &Group| group.first().and_then(|run| run.read.report.run.command.clone());
+    let (first, others) = groups.split_first()?;
+    let commands: Vec<_> = others.iter().map(command).filter(|of| *of != command(first)).collect();
+    let is_one = commands.windows(2).all(|pair| pair[0] == pair[1]) && !commands.is_empty();
+    let is_before = |(at, group): (usize, &Group)| match (first.len() > 1, is_one) {
+        (true, _) => at == 0,
+        (false, true) => command(group) == command(first),
+        (false, false) => at < groups.len() / 2,
+    };
+    let names = |before: bool| {
+        let words = groups.iter().enumerate().zip(words);
+        let words = words.filter(|(group, _)| is_before(*group) == before);
+        words.map(|(_, word)| plan::quote(word)).collect::<Vec<_>>().join(" ")
+    };
+    Some(format!(
+        "to compare two groups of runs: stage2-launch diff {} --against {}",
+        names(true),
+        names(false)
+    ))
+}
+
 /// What a terminal shows.
 fn screens(diff: &Diff) -> String {
     let stdout = std::io::stdout();
@@ -214,7 +240,7 @@ fn coloured(text: &str) -> String {
     let (good, bad) = (AnsiColor::Green.on_default(), AnsiColor::Red.on_default());
     let coloured = |line: &str| {
         for (head, tail, style) in [("Better", " better", good), ("Worse", " worse", bad)] {
-            if let Some(rest) = line.strip_prefix(head).filter(|rest| rest.starts_with(" (")) {
+            if let Some(rest) = line.strip_prefix(head).filter(|rest| !rest.starts_with(',')) {
                 return format!("{style}{head}{style:#}{rest}\n");
             }
             if let Some(rest) = line.strip_suffix(tail) {

@@ -186,7 +186,7 @@ fn the_first_line_says_whether_anything_changed() {
     quiet.stdout(format!("{verdict}\n")).stderr("");
     let page = common::read(&sandbox.path("same.html"));
     let answer = format!("<div class=\"plain\">\n<p class=\"verdict\">{verdict}</p>");
-    assert!(page.contains(&answer) && page.matches("within these two runs").count() == 1, "{page}");
+    assert!(page.contains(&answer) && !page.contains("within these two runs"), "{page}");
     let words = ["diff", &earlier("llama_1b"), &earlier("moe_small"), "--html", "other.html"];
     sandbox.launch_strictly(&words).assert().success().stdout(contains(
         "\nHardly comparable: different models.\nNot judged (one run per side): decode",
@@ -338,7 +338,7 @@ fn a_baseline_outlives_its_runs_and_is_compared_by_its_name() {
     run(&["baseline", "save", "main", &moe]).code(2).stderr(contains("--replace"));
     let [one, two, three, _] = four_runs(&sandbox, "vllm_server");
     run(&["baseline", "save", "main", &one, &two, "--replace"]).success();
-    let both = contains("baseline:main/1, baseline:main/2 → ").and(contains("(2 runs vs 1, "));
+    let both = contains("baseline:main (2 runs) → ").and(contains("(2 runs vs 1, "));
     run(&["diff", "baseline:main", &three]).success().stdout(both);
     let behind = contains("→ baseline:main/1, baseline:main/2");
     run(&["diff", &three, "--against", "baseline:main"]).success().stdout(behind);
@@ -527,4 +527,25 @@ fn names_of_foreign_bundles_act_in_no_format() {
     assert!(!page.contains("<script") && page.contains("&lt;script"), "{page}");
     let json = json_of(&sandbox, &["a.json", "b.json"]).to_string();
     assert!(!json.contains("\\u001b"), "{json}");
+}
+
+/// Runs given without `--against` are no missing runs: the advice puts them into two groups.
+#[test]
+fn several_runs_without_a_side_are_grouped_by_baseline() {
+    let sandbox = Sandbox::new();
+    let [before, after] = ["vllm_sorting", "vllm_server"].map(|name| four_runs(&sandbox, name));
+    let save: Vec<&str> =
+        ["baseline", "save", "main"].into_iter().chain(before.iter().map(|run| &**run)).collect();
+    sandbox.launch_strictly(&save).assert().success();
+    let words = [&["baseline:main"][..], &after.each_ref().map(|run| &**run)].concat();
+    let shown = screen(&sandbox, &words);
+    let words = shown.split_whitespace().collect::<Vec<_>>().join(" ").replace(" \\ ", " ");
+    let command = format!("diff baseline:main --against {}", after.join(" "));
+    assert!(words.contains(&command) && !words.contains("record"), "{shown}");
+    assert!(shown.contains("baseline:main (4 runs)") && !shown.contains("main/1"), "{shown}");
+    let named: Vec<&str> = before.iter().chain(&after).map(|run| &**run).collect();
+    let shown = screen(&sandbox, &[&named[..1], &named[4..]].concat());
+    let words = shown.split_whitespace().collect::<Vec<_>>().join(" ").replace(" \\ ", " ");
+    let command = format!("diff {} --against {}", before[0], after.join(" "));
+    assert!(words.contains(&command), "{shown}");
 }

@@ -47,14 +47,13 @@ fn assert_words(of: &Comparison) {
                 check("part", part.word(), part.interval, part.sides_ns[0]);
             }
             let row = stage.host.iter().find(|row| Some(&*row.metric) == part.cause);
-            let word = row.map(|row| match row.verdict {
-                Verdict::Increased => "longer",
-                Verdict::Decreased => "shorter",
-                _ => row.word(),
-            });
+            let word = row.map(|row| stage.word(row));
             assert!(word.is_none_or(|word| word == part.word()), "{part:?} {row:?}");
             if let [row] = part.work[..] {
-                assert_eq!(part.word(), row.word(), "{row:?}");
+                let class = stage.metric(&format!("class_{}_ms", row.class));
+                let class = class.filter(|class| class.change.is_some());
+                let word = class.map_or_else(|| row.word(), |class| stage.word(class));
+                assert_eq!(part.word(), word, "{row:?}");
             }
         }
         for row in &stage.work {
@@ -149,7 +148,9 @@ fn launch_gaps_that_explain_more_than_each_cause_are_named() {
     let said = found.stages[0].parts().gaps_text();
     assert_eq!(
         said.as_deref(),
-        Some("launch gaps (9.550 → 0.350 ms, better) are another breakdown of the same idle time")
+        Some(
+            "the same idle time: launch gaps 9.550 → 0.350 ms (better), other 2.600 → 3.800 ms (worse)"
+        )
     );
     let same = side([(6.0, 9.5, 2.0), (6.1, 9.5, 1.0), (6.2, 9.6, 0.2), (6.3, 9.6, 3.0)]);
     let found = diff(&before.each_ref(), &same.each_ref(), &[], false);
@@ -199,7 +200,7 @@ fn a_change_that_only_the_machine_explains_drops_no_change() {
     assert!(in_turn.verdict.starts_with("Worse (4 vs 4") && !in_turn.is_doubted(), "{in_turn:?}");
     // With several runs per side, the order alone may be the reason.
     let other = found([10, 30], "serve --slow");
-    assert_eq!(line(&other, "comparable"), "with care: not recorded in turn; other command");
+    assert_eq!(line(&other, "comparable"), "with care: not recorded in turn; different command");
     assert!(other.verdict.starts_with("Worse, with care (4 vs 4"), "{}", other.verdict);
     let next = "the order of the runs (not in turn) may be the reason: record both sides again, in turn, before you drop the change";
     assert_eq!((line(&other, "next"), other.is_doubted()), (next.to_owned(), true));
@@ -277,7 +278,7 @@ fn runs_that_mix_commands_are_warned_of_and_runs_that_only_differ_in_a_path_are_
     let one = found(["serve m --tp 2", "serve m", "serve m", "serve m"]);
     assert!(line(&one, "comparable").starts_with("with care: one side mixes commands"), "{one:?}");
     let paths = found(["serve -o 1", "serve -o 2", "serve -o 3", "serve -o 4"]);
-    assert_eq!(line(&paths, "comparable"), "yes (other command)");
+    assert_eq!(line(&paths, "comparable"), "yes (different command)");
 }
 
 #[test]
@@ -341,4 +342,34 @@ fn a_stage_that_is_not_judged_stands_in_the_verdict() {
         next,
         "the change helps: keep it; record more runs, in turn, to judge prefill +42.4 %"
     );
+}
+
+#[test]
+fn the_advice_names_what_may_be_the_change_itself_and_a_simulated_gpu() {
+    let of = |ns: u64, is_graph: bool, simulated: bool| {
+        let mut report = report(&[("decode", 4, ns, Vec::new())]);
+        report.source = "collector".to_owned();
+        report.simulated = simulated;
+        let words = if is_graph { &["demo", "--graph"][..] } else { &["demo"] };
+        report.run.command = Some(words.iter().map(|word| (*word).to_owned()).collect());
+        report.insight.stage_numbers = vec![
+            serde_json::from_value(
+                json!({"stage": "decode", "graph_percent": if is_graph { 90.0 } else { 0.0 }}),
+            )
+            .expect("a row"),
+        ];
+        report
+    };
+    let said = |simulated: bool| {
+        let before =
+            [9_000_000, 9_010_000, 9_020_000, 9_030_000].map(|ns| of(ns, false, simulated));
+        let after = [5_000_000, 5_010_000, 5_020_000, 5_030_000].map(|ns| of(ns, true, simulated));
+        let found = diff(&before.each_ref(), &after.each_ref(), &[], false);
+        let head = found.verdict.split(" (").next().unwrap_or_default().to_owned();
+        (head, line(&found, "next").to_owned())
+    };
+    let next = "the change helps: keep it, if `--graph` is the change";
+    assert_eq!(said(false), ("Better".to_owned(), next.to_owned()));
+    let next = "the change helps in the simulation: measure on a real GPU before you keep it";
+    assert_eq!(said(true), ("Better in the simulation".to_owned(), next.to_owned()));
 }

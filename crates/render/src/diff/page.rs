@@ -3,20 +3,19 @@
 use std::collections::BTreeMap;
 
 use stage2_diff::{
-    ComparedRun, Comparison, ConditionResult, Diff, Difference, MetricUnit, Outcome, Outlook,
-    PartChange, Parts, Presence, StageChange, WorkChange, rounded_difference, signed,
+    ComparedRun, Comparison, ConditionResult, Diff, Difference, Outcome, Outlook, PartChange,
+    Parts, Presence, StageChange, WorkChange, digits_to_subtract, signed,
 };
 use stage2_model::{AnswerLine, Severity};
 
 use super::{
     COMMAND, OTHERWISE, OfRuns, REST, SideFacts, condition_table, details, in_folder, of_runs,
     other_tables, page_title, parts as named, run_values, screen, shown_stages, sides, stage_table,
-    value_cell,
     words::{MEANS, words},
 };
 use crate::html::markdown::{attribute, html as from_markdown, text as escaped};
 use crate::table::{Table, capitalised, text};
-use stage2_contract::text::numbers::counted;
+use stage2_contract::text::numbers::{counted, grouped};
 
 const STYLE: &str = include_str!("diff.css");
 /// Bars of a stage.
@@ -42,7 +41,8 @@ pub fn html(diff: &Diff, links: &BTreeMap<String, String>) -> String {
     let titles: Vec<String> = diff.comparisons.iter().map(page_title).collect();
     let page_title = escaped(&titles.join("; "));
     let parts = diff.comparisons.iter().enumerate();
-    let parts: String = parts.map(|(at, of)| comparison(of, at, links)).collect();
+    let is_single = diff.comparisons.len() == 1;
+    let parts: String = parts.map(|(at, of)| comparison(of, at, links, is_single)).collect();
     let entry = |(at, (of, title)): (usize, (&Comparison, &String))| {
         let (title, verdict) = (breakable(title), with_code(&of.verdict, escaped));
         format!("<li><a href=\"#comparison-{at}\">{title}</a>: {verdict}</li>\n")
@@ -76,7 +76,13 @@ pub fn html(diff: &Diff, links: &BTreeMap<String, String>) -> String {
 const THEME: &str = "<label class=\"theme\"><input type=\"checkbox\" aria-label=\"switch between light and dark\"></label>\n";
 
 /// The verdict and how far to trust it, the times, what moved in which part, and then everything else.
-fn comparison(of: &Comparison, at: usize, links: &BTreeMap<String, String>) -> String {
+/// With other pairs on the page, what is below the verdict is folded.
+fn comparison(
+    of: &Comparison,
+    at: usize,
+    links: &BTreeMap<String, String>,
+    is_single: bool,
+) -> String {
     let is_weighty = of.differences.iter().any(|d| d.severity >= Severity::Warning);
     let lines = |labels: &[&str]| -> String {
         let line = |line: &AnswerLine| {
@@ -113,12 +119,16 @@ fn comparison(of: &Comparison, at: usize, links: &BTreeMap<String, String>) -> S
     let others = other_tables(of);
     let parts = picture.clone().unwrap_or_default();
     let note = words(&(stage_table(of) + &parts + &numbers + &others));
+    let [open, close] = match is_single {
+        true => ["", ""],
+        false => ["<details>\n<summary>All about this pair</summary>\n", "</details>\n"],
+    };
     let caution = of.caution().map(|said| {
         format!("<div class=\"unlike\">\n<p class=\"verdict\">{}</p>\n</div>\n", escaped(&said))
     });
     format!(
         "<section id=\"comparison-{at}\">\n<h1>{}</h1>\n<div class=\"answer\">\n{}<div class=\"{}\">\n<p class=\"verdict\">{}</p>\n\
-         </div>\n<dl>\n{}</dl>\n</div>\n<dl class=\"answer runs\">\n{}</dl>\n{}<div class=\"stages\">\n{}</div>\n{}{}<dl class=\"answer\">\n{}</dl>\n{}{}</section>\n",
+         </div>\n<dl>\n{}</dl>\n</div>\n{open}<dl class=\"answer runs\">\n{}</dl>\n{}<div class=\"stages\">\n{}</div>\n{}{}<dl class=\"answer\">\n{}</dl>\n{}{}{close}</section>\n",
         breakable(&page_title(of)),
         caution.unwrap_or_default(),
         kind(of),
@@ -177,7 +187,10 @@ fn side(
         0 => String::new(),
         number => {
             let what = if number == 1 { "report" } else { "reports" };
-            format!("<br>{what} (links work where the runs are): {}", reports.join(", "))
+            format!(
+                "<br>{what} (links work only on the machine with the runs): {}",
+                reports.join(", ")
+            )
         }
     };
     format!("<div><dt>{name}</dt><dd>{facts}{commands}{reports}</dd></div>\n")
@@ -379,15 +392,11 @@ fn bars(stage: &StageChange, of: &Comparison) -> String {
                bar: &str,
                ns: f64,
                [word, noise]: [&str; 2]| {
-        // The difference of both sides as they are shown.
-        let ms = match a.zip(b) {
-            Some((a, b)) => rounded_difference(a / 1e6, b / 1e6, MetricUnit::Ms.digits(0.0)),
-            None => ns / 1e6,
-        };
-        let change = format!("{} ms", signed(ms, MetricUnit::Ms.digits(0.0)));
-        let shown = |ns: f64| value_cell(Some(ns / 1e6), MetricUnit::Ms);
+        let digits = a.zip(b).map_or(MS_DIGITS, ms_digits);
+        let change = format!("{} ms", signed(ns / 1e6, digits));
+        let shown = |ns: f64| grouped(&format!("{:.digits$}", ns / 1e6));
         // Of what reads 0.000 no percentage says anything.
-        let percent = a.zip(b).filter(|(a, _)| *a > 0.0 && shown(*a) != shown(0.0));
+        let percent = a.zip(b).filter(|(a, _)| *a > 0.0 && reads_more(*a));
         let percent = percent.map(|(a, b)| (b - a) * 100.0 / a);
         let percent = percent.map_or_else(String::new, |percent| {
             signed(percent, if percent.abs() < 1000.0 { 1 } else { 0 })
@@ -512,28 +521,42 @@ fn bars(stage: &StageChange, of: &Comparison) -> String {
     let means = if of.is_of_two_runs() { "" } else { MEANS };
     let smaller = smaller(stage, &in_sums);
     let limits = if (bars.clone() + &smaller).contains("too small") { LIMITS } else { "" };
-    let legend = legend + means + limits + &gaps(&parts);
+    let notes: Vec<String> = [legend, means.to_owned(), limits.to_owned(), gaps(&parts)].into();
+    let notes = notes.iter().filter(|note| !note.is_empty());
+    let notes: String = notes.map(|note| format!("<p class=\"legend\">{note}</p>\n")).collect();
     format!(
         "<div class=\"table\"><table class=\"bars\">\n<thead><tr><th>Part of the mean time per {per}</th><th class=\"n\">\
          Before (ms)</th><th class=\"n\">After (ms)</th>{}<th class=\"n\">Change</th>\
          <th class=\"n\">Change (%)</th><th>Difference</th><th class=\"n\">± or interval</th></tr></thead>\n\
-         <tbody>\n{bars}</tbody></table></div>\n<p class=\"legend\">{legend}</p>\n{}",
+         <tbody>\n{bars}</tbody></table></div>\n{notes}{}",
         if has_bars { "<th></th>" } else { "" },
         smaller
     )
 }
 
+/// Digits behind the point of a time of so many ns on each side, in ms, that show its change.
+fn ms_digits((a, b): (f64, f64)) -> usize {
+    digits_to_subtract(a / 1e6, b / 1e6, MS_DIGITS)
+}
+
+const MS_DIGITS: usize = 3;
+
+/// Whether a time reads more than 0.000 ms.
+fn reads_more(ns: f64) -> bool {
+    ns >= 500.0
+}
+
 /// The limits of the parts, which are not only that of the line `noise`.
-const LIMITS: &str = " Too small: below the minimum of the line Noise (for a cause of idle time, also 1\u{a0}% of the idle time; \
-                      for a kernel, 0.1\u{a0}% of the GPU work).";
+const LIMITS: &str = "Too small: less than the minimum change that the line Noise gives, or a cause of less than 1\u{a0}% of the idle \
+                      time, or a kernel of less than 0.1\u{a0}% of the GPU work.";
 
 /// Behind a rest that is less than nothing.
 const COUNTED_TWICE: &str = "negative, because concurrent work is counted in every part";
 
 /// Launch gaps next to the causes of the same idle time, where they say more.
 fn gaps(parts: &Parts<'_>) -> String {
-    let said = screen::other_breakdown(parts, "see All numbers");
-    said.map_or_else(String::new, |said| format!("<br>{}\n", escaped(&capitalised(&said))))
+    let said = screen::other_breakdown(parts, "All numbers");
+    said.map_or_else(String::new, |said| escaped(&capitalised(&said)))
 }
 
 /// The parts that share a bar, each by itself.
@@ -541,6 +564,10 @@ fn smaller(stage: &StageChange, parts: &[&PartChange<'_>]) -> String {
     if parts.is_empty() {
         return String::new();
     }
+    let side = |part: &PartChange<'_>, at: usize| {
+        let digits = ms_digits(part.sides_ns.into());
+        grouped(&format!("{:.digits$}", part.sides_ns[at] / 1e6))
+    };
     let table = Table::new(parts)
         .left(&format!("part of the mean time per {}", stage.per_word()), |part| {
             text(&part.cause.map_or_else(
@@ -548,12 +575,9 @@ fn smaller(stage: &StageChange, parts: &[&PartChange<'_>]) -> String {
                 |cause| format!("idle: {cause}"),
             ))
         })
-        .right("before (ms)", |part| value_cell(Some(part.sides_ns[0] / 1e6), MetricUnit::Ms))
-        .right("after (ms)", |part| value_cell(Some(part.sides_ns[1] / 1e6), MetricUnit::Ms))
-        .right("change (ms)", |part| {
-            let [a, b] = part.sides_ns.map(|ns| ns / 1e6);
-            signed(rounded_difference(a, b, MetricUnit::Ms.digits(0.0)), MetricUnit::Ms.digits(0.0))
-        })
+        .right("before (ms)", |part| side(part, 0))
+        .right("after (ms)", |part| side(part, 1))
+        .right("change (ms)", |part| signed(part.change_ns / 1e6, ms_digits(part.sides_ns.into())))
         .left("difference", |part| part.word().to_owned())
         .left(super::NOISE, |part| part.noise_text().unwrap_or_else(|| super::ABSENT.to_owned()))
         .markdown();

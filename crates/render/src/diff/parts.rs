@@ -17,7 +17,11 @@ pub(super) fn why_open(parts: &Parts<'_>, is_mixed: bool) -> String {
 
 /// The word behind a number, whose sign already means longer or shorter.
 pub(super) fn sign_less(word: &'static str) -> &'static str {
-    if ["longer", "shorter"].contains(&word) { "" } else { word }
+    match word {
+        "longer" | "shorter" => "",
+        word if ["better", "worse"].iter().any(|judged| word.starts_with(judged)) => "",
+        word => word,
+    }
 }
 
 /// A smaller rest is that of rounding, ns.
@@ -200,34 +204,41 @@ pub(super) fn shown_parts<'p>(parts: &'p Parts<'p>, most: usize, chars: usize) -
     Shown { rows, sums, longest: longest.max(rest.abs()), is_noise }
 }
 
-/// `3 more: elementwise +64 us, fill +41, attention +24`: as many as there is room for.
+/// `3 more: elementwise +64 us, fill +41 us, …`: the largest whose whole names have room.
 fn names_of(parts: &[&PartChange<'_>], chars: usize) -> String {
     let mut text = format!("{} more", parts.len());
-    // Of the short ones, the first has it for all.
-    let mut has_unit = false;
-    for (at, part) in parts.iter().enumerate() {
+    let number = |part: &PartChange<'_>| {
         let us = part.change_ns / 1e3;
-        let number = match us.abs() >= 100.0 {
+        match us.abs() >= 100.0 {
             true => signed_time(part.change_ns),
-            false => {
-                let unit = if std::mem::replace(&mut has_unit, true) { "" } else { " us" };
-                format!("{}{unit}", signed(us, if us.abs() < 10.0 { 1 } else { 0 }))
-            }
-        };
-        let before = if at == 0 { ": " } else { ", " };
-        let is_last = at + 1 == parts.len();
-        let room = chars.saturating_sub(if is_last { 0 } else { MORE.chars().count() });
-        let used = format!("{text}{before} {number}").chars().count();
-        // The first has a name, if only a part of it.
-        let name_chars = if at == 0 { room.saturating_sub(used) } else { usize::MAX };
-        let name = class_of(part, name_chars);
-        if name_chars < LEAST_NAME.min(name.chars().count()) || used + name.chars().count() > room {
-            text.push_str(if at == 0 { "" } else { MORE });
-            break;
+            false => format!("{} us", signed(us, if us.abs() < 10.0 { 1 } else { 0 })),
         }
-        text.push_str(&format!("{before}{name} {number}"));
+    };
+    let mut named = 0;
+    for part in parts {
+        let before = if named == 0 { ": " } else { ", " };
+        let one = format!("{before}{} {}", class_of(part, usize::MAX), number(part));
+        let more = if named + 1 == parts.len() { 0 } else { MORE.chars().count() };
+        if text.chars().count() + one.chars().count() + more <= chars {
+            text.push_str(&one);
+            named += 1;
+        }
     }
-    text
+    match parts.first() {
+        Some(first) if named == 0 => {
+            let end = format!(" {}{}", number(first), if parts.len() > 1 { MORE } else { "" });
+            let room = chars.saturating_sub(text.chars().count() + 2 + end.chars().count());
+            let whole = class_of(first, usize::MAX);
+            // A cause says what in front of its first comma.
+            let head = whole.split_once(", ").map_or(&*whole, |(head, _)| head).to_owned();
+            let is_whole = head.chars().count() <= room;
+            let name = if is_whole { head } else { class_of(first, room) };
+            let is_long = is_whole || room >= LEAST_NAME;
+            if is_long { format!("{text}: {name}{end}") } else { text }
+        }
+        _ if named < parts.len() => text + MORE,
+        _ => text,
+    }
 }
 
 /// Characters of a part of a name that still says something.
@@ -418,6 +429,24 @@ mod tests {
     }
 
     #[test]
+    fn parts_have_whole_names_and_a_unit_each() {
+        let part = |cause: &'static str, us: f64| PartChange {
+            work: Vec::new(),
+            cause: Some(cause),
+            sides_ns: [1e6, 1e6 + us * 1e3],
+            change_ns: us * 1e3,
+            verdict: Verdict::Increased,
+            said: None,
+            noise: stage2_diff::Noise::default(),
+            interval: None,
+        };
+        let parts =
+            [part("runnable, waiting for a processor", 90.0), part("fill", 64.0), part("gc", 41.0)];
+        let parts: Vec<&PartChange<'_>> = parts.iter().collect();
+        assert_eq!(names_of(&parts, 44), "3 more: idle: fill +64 us, idle: gc +41 us, …");
+    }
+
+    #[test]
     fn what_is_little_of_a_change_shares_a_line_and_has_no_bar() {
         let part = |us: f64, verdict, method| PartChange {
             work: Vec::new(),
@@ -425,6 +454,7 @@ mod tests {
             sides_ns: [1e6, 1e6 + us * 1e3],
             change_ns: us * 1e3,
             verdict,
+            said: None,
             noise: stage2_diff::Noise { method, ..Default::default() },
             interval: None,
         };

@@ -407,7 +407,7 @@ fn bars(of: &Comparison, width: usize, most: usize, spared: Spared) -> Vec<Strin
         (false, true) => legend.push(open),
         (false, false) => {}
     }
-    legend.extend(other_breakdown(&parts, "see --full").filter(|_| spared < Gaps));
+    legend.extend(other_breakdown(&parts, "--full").filter(|_| spared < Gaps));
     let room = width - NUMBER_CHARS - 2;
     let mut line = String::new();
     for meaning in legend {
@@ -433,7 +433,7 @@ const OPEN: &str = "□";
 
 /// What else divides the idle time that the bars divide, and where that is.
 pub(super) fn other_breakdown(parts: &Parts<'_>, place: &str) -> Option<String> {
-    let causes = format!("for the same idle time by what the host did, {place}");
+    let causes = format!("{place}: the same idle time by host activity");
     parts.gaps_text().or(parts.has_other_causes.then_some(causes))
 }
 
@@ -512,6 +512,9 @@ fn without_command(of: &Comparison, width: usize) -> Vec<String> {
 }
 
 /// What to do next without its command, and whether it has one.
+/// In a command that compares two sides of several runs.
+const AGAINST: &str = " --against ";
+
 fn next_of(of: &Comparison) -> Option<(&str, bool)> {
     let line = of.lines.iter().find(|line| line.label == "next")?;
     let what = line.text.split_once(COMMAND).map(|(what, _)| what.trim_end());
@@ -528,6 +531,13 @@ fn below_label(label: &str, text: &str, width: usize) -> Vec<String> {
 /// What to do next with several sides: mostly the same for all pairs.
 pub(super) fn next_of_all(diff: &Diff, width: usize) -> Vec<String> {
     let width = width.clamp(WIDTHS.0, WIDTHS.1);
+    let line = |of: &Comparison| of.lines.iter().find(|line| line.label == "next").cloned();
+    let mut nexts = diff.comparisons.iter().map(line);
+    let shared = nexts.next().flatten().filter(|first| nexts.all(|of| of.as_ref() == Some(first)));
+    let groups = shared.filter(|next| next.text.contains(AGAINST));
+    if let Some(of) = diff.comparisons.first().filter(|_| groups.is_some()) {
+        return labelled(of, "next", width, ALL);
+    }
     let of = |of: &Comparison| {
         let (what, has_command) = next_of(of)?;
         let then = if has_command { ", then compare two sides with --against" } else { "" };
@@ -678,7 +688,7 @@ mod tests {
         let links = [("run".to_owned(), "x/run/report.html".to_owned())].into();
         let page = crate::diff::html(&diff, &links).replace("<wbr>", "");
         assert!(page.contains(
-            "(links work where the runs are): <a href=\"x/run/report.html\">run/report.html</a>"
+            "(links work only on the machine with the runs): <a href=\"x/run/report.html\">run/report.html</a>"
         ));
         let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}: {page}"));
         assert!(at("medians over the runs of each side") < at("of GPU work are means"));

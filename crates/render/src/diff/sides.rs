@@ -1,13 +1,15 @@
 //! Several sides against the first one -> one table of all, in front of the page of each pair.
 
-use stage2_contract::text::{code, plain, shorten};
+use stage2_contract::text::{code, plain};
 use stage2_diff::{ComparedRun, Comparison, Diff, GONE, MetricChange, Presence, StageChange};
 
-use super::{LABEL_CHARS, RUNS, in_folder, noise_cell, percent_cell, rate, side_cells, stage_time};
+use super::{in_folder, noise_cell, percent_cell, rate, side_cells, side_name, stage_time};
 use crate::table::{Table, name as table_name};
 
 /// Stages in the table.
 const STAGES: usize = 3;
+/// A column that the verdicts repeat, which a narrow terminal leaves out.
+pub(super) const RATE: &str = "tokens/s, change %";
 /// Rows of it.
 const ROWS: usize = 64;
 
@@ -37,11 +39,7 @@ pub(super) fn heading(first: &[ComparedRun]) -> String {
 
 /// How a side is called: by the folders of its runs.
 pub(super) fn name(runs: &[ComparedRun]) -> String {
-    let name = |run: &ComparedRun| shorten(in_folder(&run.label).1, LABEL_CHARS);
-    match runs {
-        [first, .., last] if runs.len() > RUNS => format!("{} … {}", name(first), name(last)),
-        _ => runs.iter().map(name).collect::<Vec<_>>().join(", "),
-    }
+    side_name(runs, &|label| in_folder(label).1)
 }
 
 /// The times and the tokens per second of the stages on all sides; nothing where they have no side in common.
@@ -82,13 +80,13 @@ fn of_stage(diff: &Diff, first: &[ComparedRun], stage: &str) -> String {
         Some(show(time))
     };
     let table = Table::first(ROWS, &rows)
-        .left("side", |row| code(&row.side))
+        .left("side", |row| code(row.side.strip_prefix("baseline:").unwrap_or(&row.side)))
         .right("time, ms", |row| row.time.as_ref().map(|(time, _)| value(row, time)))
         .right("change %", |row| time(row, percent_cell))
         .left(super::NOISE, |row| time(row, noise_cell))
         .left("difference", |row| (!row.is_first).then(|| row.word.to_owned()))
         .right("tokens/s", |row| row.rate.map(|rate| value(row, rate)))
-        .left("tokens/s, change %", |row| {
+        .left(RATE, |row| {
             row.rate.filter(|_| !row.is_first).map(|rate| judged_cell(rate, row.rate_word))
         })
         .left("time of", unlike)

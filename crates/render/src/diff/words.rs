@@ -15,24 +15,24 @@ pub(super) fn words(page: &str) -> String {
 
 /// The words that say whether a number changed.
 const WORDS: [(&str, &str); 9] = [
-    ("better/worse", "a change that counts, as the line noise states"),
+    ("better/worse", "a significant change, as defined under Noise"),
     (
         "longer/shorter/higher/lower",
-        "a change that counts, of a number that is neither better nor worse by itself, or of too few runs for a test",
+        "a significant change of a number that is neither better nor worse by itself (such as a single kernel), or \
+         that too few runs have for a test",
     ),
-    ("(minor)", "by less than 2 % of the change of the mean step"),
+    ("(minor)", "less than 2 % of the change in mean step time"),
     ("within noise", "the interval includes 0, or the change is less than ±"),
     (
         "too small",
-        "beyond noise, but below the minimum of the line noise (for a cause of idle time, also 1 % of the idle time; for a \
-         kernel, 0.1 % of the GPU work)",
+        "beyond noise, but less than the minimum change that is given under Noise, or a cause of less than 1 % of the \
+         idle time, or a kernel of less than 0.1 % of the GPU work",
     ),
     (
         "not judged",
-        "each run has only one value, or the noise or interval includes double or half the old value; a clear change \
-         counts, however wide its interval is",
+        "each run has only one value, or the noise or the interval includes both 0 and twice or half the old value",
     ),
-    ("equal", "the change and its interval read 0.0 %"),
+    ("equal", "the change and its interval round to 0.0 %"),
     ("new/gone", "on one side only, or 0.000 ms on the other"),
     ("not comparable", "the sides do different amounts of work, or time different things"),
 ];
