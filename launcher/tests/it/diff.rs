@@ -208,7 +208,8 @@ fn the_first_line_says_whether_anything_changed() {
         ),
         "{better}"
     );
-    assert!(better.contains("\nnext        the change helps: keep it\n"), "{better}");
+    let next = "\nnext        the change helps: keep it, if prompt tokens in a prefill step (512\n";
+    assert!(better.contains(next), "{better}");
     let page = common::read(&sandbox.path("better.html"));
     // Whoever is sent the page sees what ran. How long a run took in all is neither better nor worse.
     let ran = ["· 1x NVIDIA H100 80GB HBM3 · 2026-11-", "--scheduler-cls sorting"];
@@ -340,7 +341,7 @@ fn a_baseline_outlives_its_runs_and_is_compared_by_its_name() {
     run(&["baseline", "save", "main", &one, &two, "--replace"]).success();
     let both = contains("baseline:main (2 runs) → ").and(contains("(2 runs vs 1, "));
     run(&["diff", "baseline:main", &three]).success().stdout(both);
-    let behind = contains("→ baseline:main/1, baseline:main/2");
+    let behind = contains("→ baseline:main (2 runs)");
     run(&["diff", &three, "--against", "baseline:main"]).success().stdout(behind);
     run(&["diff", "main", &three]).code(2).stderr(contains("did you mean `baseline:main`?"));
     let near = says("baselines; did you mean `main`?\n");

@@ -334,8 +334,10 @@ fn operators(report: &Report) -> String {
     // How work is attributed, operators.md says.
     let source = found.source.split(';').next().unwrap_or_default();
     let (basis, source) = (basis(found), text(source));
+    let by_warm = rows.iter().any(|row| row.host_warm_ns().is_some());
+    let order = if by_warm { "Sorted by warm host time. " } else { "" };
     let note =
-        format!("Sorted by warm host time. {basis} Operators are nested. Source: {source}.\n\n");
+        format!("{order}{basis} Operators are nested. Source: {source}.\n\n");
     table.markdown_with_rest_in("operators.md") + &note
 }
 

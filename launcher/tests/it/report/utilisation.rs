@@ -154,7 +154,7 @@ fn utilisation_is_what_a_pocket_calculator_gives() {
     let summary = folder.text("stakeholder_summary.md");
     assert!(summary.contains("| `Model-level` | 6.93 |"), "{summary}");
     assert!(summary.contains("| `prefill` | 11.36 |"), "{summary}");
-    assert!(summary.contains("| `aten::mm` | 0.003 | 0.008 | 2 |"), "{summary}");
+    assert!(summary.contains("| `aten::mm` | 2 | 0.006 | 0.008 | 0.003 |"), "{summary}");
     let operators = folder.text("operators.md");
     assert!(operators.contains("Rows: 1 of 2"), "operators.top_n holds: {operators}");
 }
