@@ -340,7 +340,7 @@ fn a_baseline_outlives_its_runs_and_is_compared_by_its_name() {
     run(&["baseline", "save", "main", &one, &two, "--replace"]).success();
     let both = contains("baseline:main (2 runs) → ").and(contains("(2 runs vs 1, "));
     run(&["diff", "baseline:main", &three]).success().stdout(both);
-    let behind = contains("→ baseline:main/1, baseline:main/2");
+    let behind = contains("→ baseline:main (2 runs)");
     run(&["diff", &three, "--against", "baseline:main"]).success().stdout(behind);
     run(&["diff", "main", &three]).code(2).stderr(contains("did you mean `baseline:main`?"));
     let near = says("baselines; did you mean `main`?\n");

@@ -443,7 +443,7 @@ mod tests {
         let parts =
             [part("runnable, waiting for a processor", 90.0), part("fill", 64.0), part("gc", 41.0)];
         let parts: Vec<&PartChange<'_>> = parts.iter().collect();
-        assert_eq!(names_of(&parts, 44), "3 more: idle: fill +64 us, idle: gc +41 us, …");
+        assert_eq!(names_of(&parts, 48), "3 more: idle: fill +64 us, idle: gc +41 us, …");
     }
 
     #[test]
