@@ -47,9 +47,7 @@ pub(super) fn kernels_md(report: &Report, top: usize) -> String {
         .right("attains_%", |row| row.attainable.map(|share| percent1(share * 100.0)))
         .right("lost_ms_per_step", |row| row.ns_per_step.map(ms_of));
     out.extend(lost_by_kernels(report, &losses).map(|said| paragraph(&said)));
-    out.push_str(
-        "A row is a kernel in a stage: all its launches, of warm calls only where there are any. ",
-    );
+    out.push_str("A row is a kernel in a stage: all its launches, of warm calls only where there are any. ");
     out.extend(with_cold_calls(report).map(|said| plain(&said) + " "));
     out.push_str(match report.source.as_str() {
         "nsys" => "Times are those of nsys.",

@@ -62,9 +62,7 @@ pub(super) fn page(report: &Report, operators: &Operators, top: usize) -> Page {
     out.extend(in_part::operators(report).iter().map(|note| paragraph(note)));
     out.push_str(COLUMNS);
     if operators.rows.iter().any(|row| row.nested_calls > 0) {
-        out.push_str(
-            "- `nested_calls`: calls of an operator within itself, whose time counts once.\n",
-        );
+        out.push_str("- `nested_calls`: calls of an operator within itself, whose time counts once.\n");
     }
     out.push('\n');
     out.push_str(&table(top, &shown, gpu_total_ns).markdown());

@@ -645,7 +645,9 @@ mod tests {
         assert_eq!(above, known.map(|(class, ns, above)| (class.to_owned(), ns, above)));
         assert_eq!(
             said.as_deref(),
-            Some("the attention kernels lose most: up to 0.200 of 0.300 ms per step")
+            Some(
+                "the attention kernels lose most: up to 0.200 of 0.300 ms per step"
+            )
         );
         for kv_cache_ns in [Some(301_000.0), None] {
             let (above, said) = of_floor(kv_cache_ns);

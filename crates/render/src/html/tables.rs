@@ -436,9 +436,7 @@ fn lost_in_all(answer: &StageAnswer, floors: &[ClassFloor]) -> String {
                 let class = text(&class.class);
                 format!("{class} {lost} of {all}, because reading {reads} once takes {floor}")
             }
-            None => format!(
-                "kernels that read neither weights nor KV cache {all}, which is all of their time"
-            ),
+            None => format!("kernels that read neither weights nor KV cache {all}, which is all of their time"),
         }
     };
     let of_classes: Vec<String> = floors.iter().map(of_class).collect();

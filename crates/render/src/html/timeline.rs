@@ -189,8 +189,7 @@ fn timeline(timeline: &StepTimeline, noun: &str, extent: Extent, id: &str) -> St
     let pieces = lanes.iter().map(|lane| lane.work.len() as u64).sum::<u64>();
     let waits = lanes.iter().flat_map(|lane| &lane.work).any(|work| work.waiting_ns > 0);
     let waits = if waits { " The waiting part of a collective is a separate bar." } else { "" };
-    let of_rank =
-        timeline.rank.as_ref().map(|rank| format!(" of {}", rank.who)).unwrap_or_default();
+    let of_rank = timeline.rank.as_ref().map(|rank| format!(" of {}", rank.who)).unwrap_or_default();
     let description = format!(
         "This is {} {}{of_rank}, {}: {}, {}, {}. The list below shows the names with their times.{waits}",
         noun,

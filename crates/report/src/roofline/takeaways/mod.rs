@@ -334,8 +334,7 @@ impl Speaker<'_> {
         let graphs = percent(s.graph_percent).unwrap_or(0.0) >= GRAPHS_USED_PERCENT;
         let of_graphs = graphs.then(|| "mostly from CUDA graphs".to_owned());
         let which: Vec<String> = per_token.into_iter().chain(of_graphs).collect();
-        let which =
-            if which.is_empty() { which.concat() } else { format!(" ({})", which.join(", ")) };
+        let which = if which.is_empty() { which.concat() } else { format!(" ({})", which.join(", ")) };
         // Sentences of their own, so that the first one can be read.
         let numbers = format!(
             ". {} kernels{which} take {mean_us:.1} us each; one starts every {interval_us:.1} us on average",

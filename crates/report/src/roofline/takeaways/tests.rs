@@ -87,9 +87,13 @@ fn an_eager_decode_is_launch_bound_first() {
     let dominant = "decode: 97.0 % of the time of all stages, 100.0 tokens/s";
     assert_eq!(text(&said, DominantStage), dominant);
     let launch = text(&said, LaunchBound);
-    for number in
-        ["idle 79.5 %", "44,416 kernels", "694 per token", "take 2.6 us each", "every 14.4 us"]
-    {
+    for number in [
+        "idle 79.5 %",
+        "44,416 kernels",
+        "694 per token",
+        "take 2.6 us each",
+        "every 14.4 us",
+    ] {
         assert!(launch.contains(number), "{number}: {launch}");
     }
     let fusible = text(&said, Fusible);
