@@ -157,14 +157,16 @@ fn keep(of: &Comparison, stages: &[&StageChange]) -> String {
     texts.join("; ")
 }
 
-/// Words of a command in the line.
+/// A difference that is mostly the change under test.
+const GRAPHS: &str = "CUDA graphs";
+/// Characters of the words of a command in the line.
 const WORDS: usize = 40;
 
 /// What the line `comparable` warns of although it may be the change itself: the words of the command that only the runs
 /// after it have, or else the difference.
 fn cause_of_warning(of: &Comparison) -> Option<String> {
     let mut all = of.differences.iter();
-    let warned = all.clone().find(|d| d.severity >= Severity::Warning && d.before != d.after)?;
+    let warned = all.clone().find(|d| d.severity >= Severity::Warning && d.what == GRAPHS)?;
     let command = all.find(|d| d.what == "command").and_then(|d| d.after.strip_prefix("… "));
     let is_short = |words: &&str| words.chars().count() <= WORDS && !words.contains(" | ");
     Some(match command.filter(is_short) {

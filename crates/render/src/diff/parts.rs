@@ -215,7 +215,16 @@ fn names_of(parts: &[&PartChange<'_>], chars: usize) -> String {
         }
     };
     let mut named = 0;
-    for part in parts {
+    // Where the largest has no room, one that is little of it would mislead.
+    let largest = parts.first().map_or(0.0, |part| part.change_ns.abs());
+    let is_like_it = |part: &&&PartChange<'_>| part.change_ns.abs() * 2.0 >= largest;
+    let is_first_whole = |part: &PartChange<'_>| {
+        let name = class_of(part, usize::MAX).chars().count();
+        let used = text.chars().count() + name + number(part).chars().count() + 3;
+        used + MORE.chars().count() <= chars
+    };
+    let has_first = parts.first().is_some_and(|part| is_first_whole(part));
+    for part in parts.iter().filter(|part| has_first || is_like_it(part)) {
         let before = if named == 0 { ": " } else { ", " };
         let one = format!("{before}{} {}", class_of(part, usize::MAX), number(part));
         let more = if named + 1 == parts.len() { 0 } else { MORE.chars().count() };
@@ -441,9 +450,9 @@ mod tests {
             interval: None,
         };
         let parts =
-            [part("runnable, waiting for a processor", 90.0), part("fill", 64.0), part("gc", 41.0)];
+            [part("runnable, waiting for a processor", 90.0), part("fill", 64.0), part("gc", 47.0)];
         let parts: Vec<&PartChange<'_>> = parts.iter().collect();
-        assert_eq!(names_of(&parts, 45), "3 more: idle: fill +64 us, idle: gc +41 us, …");
+        assert_eq!(names_of(&parts, 48), "3 more: idle: fill +64 us, idle: gc +47 us, …");
     }
 
     #[test]

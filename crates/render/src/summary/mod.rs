@@ -336,8 +336,7 @@ fn operators(report: &Report) -> String {
     let (basis, source) = (basis(found), text(source));
     let by_warm = rows.iter().any(|row| row.host_warm_ns().is_some());
     let order = if by_warm { "Sorted by warm host time. " } else { "" };
-    let note =
-        format!("{order}{basis} Operators are nested. Source: {source}.\n\n");
+    let note = format!("{order}{basis} Operators are nested. Source: {source}.\n\n");
     table.markdown_with_rest_in("operators.md") + &note
 }
 
