@@ -1,4 +1,5 @@
-//! schemas/ -> one compressed file, which the program contains and `schema --json-schema` prints.
+//! schemas/ and hook/ -> compressed files, which the program contains: `schema --json-schema` prints one of the first,
+//! and `--annotate` writes the second.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -7,23 +8,29 @@ use std::{env, fs, io};
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 
-const ENDING: &str = ".schema.json";
-
 fn main() -> io::Result<()> {
-    let folder = Path::new("../schemas");
-    println!("cargo::rerun-if-changed={}", folder.display());
+    pack("schemas.z", "../schemas", &[""], ".schema.json", "")?;
+    pack("hook.z", "hook", &["", "stage2_annotate/"], ".py", ".py")
+}
+
+/// Writes the texts of some folders below `top` whose names have this ending, each behind its name and followed by a zero.
+/// `kept`: the part of the ending that stays in the name.
+fn pack(out: &str, top: &str, folders: &[&str], ending: &str, kept: &str) -> io::Result<()> {
+    println!("cargo::rerun-if-changed={top}");
     let mut names = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let name = entry?.file_name().to_string_lossy().into_owned();
-        names.extend(name.strip_suffix(ENDING).map(str::to_owned));
+    for folder in folders {
+        for entry in fs::read_dir(Path::new(top).join(folder))? {
+            let name = entry?.file_name().to_string_lossy().into_owned();
+            names.extend(name.strip_suffix(ending).map(|name| format!("{folder}{name}")));
+        }
     }
     // The same bytes on every machine.
     names.sort();
     let mut packed = ZlibEncoder::new(Vec::new(), Compression::best());
     for name in names {
-        let text = fs::read_to_string(folder.join(format!("{name}{ENDING}")))?;
-        write!(packed, "{name}\0{text}\0")?;
+        let text = fs::read_to_string(Path::new(top).join(format!("{name}{ending}")))?;
+        write!(packed, "{name}{kept}\0{text}\0")?;
     }
-    let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
-    fs::write(out.join("schemas.z"), packed.finish()?)
+    let folder = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
+    fs::write(folder.join(out), packed.finish()?)
 }

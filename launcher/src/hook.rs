@@ -9,39 +9,15 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::env::is_python;
+use crate::packed::Packed;
 use stage2_contract::text::visible_path;
 use stage2_model::Finding;
 use stage2_model::finding::{Id, Severity};
 use stage2_read::private;
 use stage2_report::operators::Annotation;
 
-macro_rules! files {
-    ($($path:literal),* $(,)?) => {
-        &[$(($path, include_str!(concat!("../hook/", $path)))),*]
-    };
-}
-
 /// The hook's files, by their path in its folder.
-const FILES: &[(&str, &str)] = files![
-    "sitecustomize.py",
-    "stage2_annotate/__init__.py",
-    "stage2_annotate/_backend.py",
-    "stage2_annotate/_nvtx.py",
-    "stage2_annotate/engine_file.py",
-    "stage2_annotate/imports.py",
-    "stage2_annotate/notice.py",
-    "stage2_annotate/prefill_decode.py",
-    "stage2_annotate/request_record.py",
-    "stage2_annotate/sglang_requests.py",
-    "stage2_annotate/sglang_steps.py",
-    "stage2_annotate/stages.py",
-    "stage2_annotate/steps.py",
-    "stage2_annotate/torch_ops.py",
-    "stage2_annotate/trtllm_steps.py",
-    "stage2_annotate/vllm_modules.py",
-    "stage2_annotate/vllm_requests.py",
-    "stage2_annotate/vllm_steps.py",
-];
+const FILES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/hook.z"));
 
 /// What the hook leaves in its folder once a Python has loaded it.
 const LOADED: &str = "loaded";
@@ -100,20 +76,27 @@ pub(crate) fn plan(
 }
 
 impl Hook {
-    pub(crate) fn files(&self) -> impl Iterator<Item = PathBuf> {
-        FILES.iter().map(|(name, _)| self.folder.join(name))
+    /// The paths of the files.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        let path = |(name, _): (&str, &str)| self.folder.join(name);
+        Packed::open(FILES).map(|all| all.texts().map(path).collect()).unwrap_or_default()
     }
 
     /// Writes the files, or tells why the workload will mark nothing more.
     pub(crate) fn write(&self) -> Option<Finding> {
-        self.files().zip(FILES).find_map(|(path, (_, content))| {
-            let error = self.write_file(&path, content).err()?;
-            Some(Id::RangesNotAnnotated.found(
-                "the workload is not annotated",
-                format!("{} cannot be written ({error})", path.display()),
-                "check its folder, or run without --annotate",
-            ))
-        })
+        let failed = match Packed::open(FILES) {
+            Ok(all) => all.texts().find_map(|(name, content)| {
+                let path = self.folder.join(name);
+                let error = self.write_file(&path, content).err()?;
+                Some(format!("{} cannot be written ({error})", path.display()))
+            }),
+            Err(error) => Some(format!("the hook cannot be unpacked ({error})")),
+        };
+        Some(Id::RangesNotAnnotated.found(
+            "the workload is not annotated",
+            failed?,
+            "check its folder, or run without --annotate",
+        ))
     }
 
     fn write_file(&self, path: &Path, content: &str) -> std::io::Result<()> {
@@ -190,19 +173,6 @@ mod tests {
     }
 
     #[test]
-    fn every_module_of_the_hook_is_among_its_files() {
-        let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("hook/stage2_annotate");
-        let names = package.read_dir().expect("the package").map(|entry| {
-            let name = entry.expect("an entry").file_name();
-            format!("stage2_annotate/{}", name.to_string_lossy())
-        });
-        let mut names: Vec<String> = names.filter(|name| name.ends_with(".py")).collect();
-        names.push("sitecustomize.py".to_owned());
-        names.sort();
-        assert_eq!(names, FILES.iter().map(|(name, _)| *name).collect::<Vec<_>>());
-    }
-
-    #[test]
     fn the_folder_comes_before_what_was_on_the_path() {
         let at = |inherited: Option<&str>| {
             let (hook, _) = plan(&BOTH, Path::new("/run/hook"), inherited.map(OsStr::new), &[]);
@@ -260,13 +230,14 @@ mod tests {
                 .map(|entry| entry.expect("entry").path());
             entries.filter(|path| path.extension().is_some_and(|e| e == "py")).count()
         };
-        assert_eq!(FILES.len(), python(&here) + python(&here.join("stage2_annotate")));
         let folder = tempfile::tempdir().expect("folder");
         let (hook, _) = plan(&BOTH, &folder.path().join("run/hook"), None, &[]);
         let hook = hook.expect("a hook");
         assert_eq!(hook.write(), None);
         assert_eq!(hook.write(), None, "written again");
-        assert!(hook.files().all(|path| path.is_file()));
+        let written = hook.files();
+        assert!(written.iter().all(|path| path.is_file()));
+        assert_eq!(written.len(), python(&here) + python(&here.join("stage2_annotate")));
         std::fs::write(folder.path().join("file"), "").expect("file");
         let (hook, _) = plan(&BOTH, &folder.path().join("file"), None, &[]);
         let error = hook.expect("a hook").write().expect("no folder");

@@ -1,25 +1,20 @@
 //! The name of a JSON Schema -> its text; without a name, the list.
 
-use std::io::Read as _;
-
-use flate2::read::ZlibDecoder;
 use serde_json::Value;
 use stage2_contract::text::numbers::count;
 use stage2_contract::text::{instead, shorten, visible};
 
 use super::ending::printed;
 use crate::failure::Failure;
+use crate::packed::Packed;
 
-/// Each name and its text behind it, both with a zero at the end: build.rs writes it.
 const PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/schemas.z"));
 
 pub(crate) fn json_schema(name: &str) -> Result<u8, Failure> {
-    let mut all = String::new();
-    let unpacked = ZlibDecoder::new(PACKED).read_to_string(&mut all);
-    unpacked.map_err(|error| Failure::NoResult(format!("the schemas cannot be read: {error}")))?;
-    let mut texts = all.split_terminator('\0');
-    let pairs = std::iter::from_fn(|| texts.next().zip(texts.next()));
-    let schemas: Vec<(&str, &str)> = pairs.collect();
+    let all = Packed::open(PACKED);
+    let all =
+        all.map_err(|error| Failure::NoResult(format!("the schemas cannot be read: {error}")))?;
+    let schemas: Vec<(&str, &str)> = all.texts().collect();
     if name.is_empty() {
         return printed(&list(&schemas));
     }
