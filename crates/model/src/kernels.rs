@@ -523,8 +523,8 @@ fn attainable(row: &KernelRow) -> Option<f64> {
     let counted = own(row).and_then(|counters| counters.roofline.attainable_share);
     let sampled = || {
         let sampled = row.sampled.as_ref()?;
-        let percent = sampled.dram_percent.zip(sampled.tensor_percent);
-        percent.map(|(dram, tensor)| dram.max(tensor) / 100.0)
+        let dram = sampled.dram_percent.or(sampled.dram_percent_at_least);
+        dram.zip(sampled.tensor_percent).map(|(dram, tensor)| dram.max(tensor) / 100.0)
     };
     let share = counted.or_else(sampled).filter(|share| *share <= RATE_SHARE_MOST);
     share.map(|share| share.clamp(0.0, 1.0))

@@ -222,6 +222,10 @@ pub struct SampledKernel {
     /// written, percent; null where `dram_percent` has a value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dram_percent_at_most: Option<f64>,
+    /// The share that its reads alone take, percent, of a kernel that memory bounds and whose writes are not known; null
+    /// where `dram_percent` has a value. The kernel attains at least this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dram_percent_at_least: Option<f64>,
     /// Share of `mean_ns` in which the tensor pipe worked, percent.
     pub tensor_percent: Option<f64>,
     /// FLOP/s that follow from the share of the tensor pipe, as those of the stage.
@@ -409,6 +413,7 @@ mod tests {
                 issue_ns: none(),
                 dram_percent: None,
                 dram_percent_at_most: None,
+                dram_percent_at_least: None,
                 tensor_percent: None,
                 tensor_flops_per_s: None,
                 flops_per_byte: None,

@@ -163,6 +163,7 @@ mod tests {
             issue_ns: amount,
             dram_percent: None,
             dram_percent_at_most: None,
+            dram_percent_at_least: None,
             tensor_percent: None,
             tensor_flops_per_s: None,
             flops_per_byte: None,

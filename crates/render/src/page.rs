@@ -109,9 +109,9 @@ fn loses_most(report: &Report) -> Option<String> {
             let bound = gain_by_floor(report, answer, unit).map(|bound| format!("{bound}; "));
             let which = longest(report, answer);
             return format!(
-                "{stage}: {}the {which} is {name} ({class}): {time} per {unit}. Run again \
-                 with profiling.collector.counters=on, or with the ncu pass, to measure what each one loses",
-                bound.unwrap_or_default()
+                "{stage}: {}the {which} is {name} ({class}): {time} per {unit}. To measure what each one loses, {}",
+                bound.unwrap_or_default(),
+                to_measure(report)
             );
         };
         let bound = loss.kernel.known_bound().map(|bound| format!("bound by {bound}, "));
@@ -122,6 +122,16 @@ fn loses_most(report: &Report) -> Option<String> {
             more_elsewhere(report, loss, all).unwrap_or_default()
         )
     })
+}
+
+/// How to measure what kernels lose. Where counters were sampled already, they did not show it.
+pub(super) fn to_measure(report: &Report) -> &'static str {
+    match report.sampled {
+        None => "run again with profiling.collector.counters=on, or with the ncu pass",
+        Some(_) => {
+            "record for longer, so that more samples tell kernels apart, or run the ncu pass"
+        }
+    }
 }
 
 /// ` (55.0 % of its roof)`, and that latency bounds it where it cannot reach that; with the part of its time that this was measured for, unless it is nearly all.

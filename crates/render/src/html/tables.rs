@@ -20,7 +20,7 @@ use stage2_model::{
 use crate::html::markdown::{attribute, class_mark, foreign, text};
 use crate::html::roofline::has_points;
 use crate::html::timeline::{first_shown, has_bar};
-use crate::page::{above_floor, lead_first, lost_by_counters, ms_of, told};
+use crate::page::{above_floor, lead_first, lost_by_counters, ms_of, to_measure, told};
 use crate::table::capitalised;
 
 /// Rows: those with the longest time.
@@ -415,9 +415,9 @@ pub(super) fn top_losses(report: &Report, kernels: &Kernels<'_>) -> Option<Strin
         true => ("lose most", lost_by_measured(answer, &kernels.losses) + latency),
         false if told > 0 => (
             "take longest, the first one of those that could gain most",
-            lost_in_all(answer, &floors),
+            lost_in_all(report, answer, &floors),
         ),
-        false => ("take longest", lost_in_all(answer, &floors)),
+        false => ("take longest", lost_in_all(report, answer, &floors)),
     };
     Some(format!(
         "<p class=\"note\">Kernels of <code>{}</code> that {order} (per-GPU average). {how}{}\
@@ -438,7 +438,7 @@ fn lost_by_measured(answer: &StageAnswer, losses: &[Loss<'_>]) -> String {
 
 /// What the kernels of a stage lose at the most, together and by class, as far as floors tell, and how to see what each
 /// one loses.
-fn lost_in_all(answer: &StageAnswer, floors: &[ClassFloor]) -> String {
+fn lost_in_all(report: &Report, answer: &StageAnswer, floors: &[ClassFloor]) -> String {
     let of_class = |class: &ClassFloor| {
         let [lost, all, floor] = [class.above_ns(), class.ns, class.floor_ns].map(shown_time);
         match class.reads {
@@ -457,7 +457,9 @@ fn lost_in_all(answer: &StageAnswer, floors: &[ClassFloor]) -> String {
         false => format!(" ({}). ", of_classes.join("; ")),
     };
     above_floor(answer).map(|known| text(&capitalised(&known)) + &of_classes).unwrap_or_default()
-        + "To see what each one loses, run again with <code>profiling.collector.counters=on</code>, or with the ncu pass. "
+        + "To see what each one loses, "
+        + to_measure(report)
+        + ". "
 }
 
 /// How much of the communication is not transfer.

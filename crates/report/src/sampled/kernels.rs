@@ -206,6 +206,7 @@ fn of_row(
         flops_per_byte: None,
         dram_percent: None,
         dram_percent_at_most: None,
+        dram_percent_at_least: None,
         tensor_percent: tensor.value().and_then(|tensor| Some(tensor / mean_ns? * 100.0)),
         dram_read_bytes: read,
         dram_write_bytes: write,
@@ -218,9 +219,12 @@ fn of_row(
     };
     let moved = kernel.moved();
     let read = kernel.dram_read_bytes.value();
+    let dram_percent = moved.value().and_then(of_peak);
+    let is_of_reads = bound == Some(Bound::Memory) && dram_percent.is_none();
     SampledKernel {
-        dram_percent: moved.value().and_then(of_peak),
+        dram_percent,
         dram_percent_at_most: moved.limit().and_then(of_peak),
+        dram_percent_at_least: read.filter(|_| is_of_reads).and_then(of_peak),
         dram_read_over_ncu: read.zip(ncu).map(|(sampled, ncu)| sampled / ncu),
         ..kernel
     }
@@ -265,4 +269,32 @@ fn bound(
     let first = found.next()??;
     let certain = found.all(|other| other.is_some_and(|(bound, _)| bound == first.0));
     (certain && (written.is_some() || first.0 == Bound::Memory)).then_some(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known(value: f64) -> SampledAmount {
+        SampledAmount::Known { value, low: value, high: value }
+    }
+
+    /// Hazard (Records that make no sense): Samples cannot tell what a kernel writes from what others do, so the share of its roof is unknown,
+    /// though it reads nearly all that memory can move.
+    /// Promise: Its reads alone count, as the least that it attains.
+    #[test]
+    fn a_kernel_that_memory_bounds_attains_at_least_what_it_reads() {
+        let of = |write: SampledAmount, tensor_ns| {
+            // Reads 40 MB in 10 us, of 50 MB that memory could move.
+            let amounts = [known(40e6), write, known(50e6), known(tensor_ns), known(500.0)];
+            of_row(&KernelRow::default(), &amounts, Some(10_000.0), Some(5e12))
+        };
+        let unknown = || SampledAmount::Absent(NoAmount::Together { others: 3, total: Some(1e6) });
+        let found = of(unknown(), 1_000.0);
+        assert_eq!((found.dram_percent, found.dram_percent_at_least), (None, Some(80.0)));
+        let found = of(known(5e6), 1_000.0);
+        assert_eq!((found.dram_percent, found.dram_percent_at_least), (Some(90.0), None));
+        let found = of(unknown(), 9_000.0);
+        assert_eq!((found.dram_percent, found.dram_percent_at_least), (None, None));
+    }
 }
