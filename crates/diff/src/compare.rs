@@ -415,7 +415,7 @@ fn host_absent(sides: [&StageSide<'_>; 2]) -> Option<String> {
     })
 }
 
-/// What stands for the runs of a side: of what is a part of the mean step, the mean.
+/// How the values of the runs of a side become one number: parts of the mean step as a mean, all others as a median.
 fn centre(name: &str) -> Centre {
     match is_additive(name) {
         true => Centre::Mean,

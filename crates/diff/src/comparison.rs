@@ -449,7 +449,7 @@ pub struct MetricChange {
     /// Median over the runs before, or the mean of what is a part of the mean step (window, busy and idle times, their
     /// causes, and times of kernels); null: no run has it.
     pub before: Option<f64>,
-    /// The same over the runs after.
+    /// Median over the runs after the change, or the mean, as [`MetricChange::before`] is; null: no run has it.
     pub after: Option<f64>,
     /// In the unit.
     pub change: Option<f64>,

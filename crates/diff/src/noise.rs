@@ -36,7 +36,7 @@ impl Spread {
     }
 }
 
-/// What stands for the runs of a side.
+/// How the values of the runs of a side become one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Centre {
     Median,

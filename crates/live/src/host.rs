@@ -195,7 +195,7 @@ pub(crate) struct Host {
     is_sampled: bool,
     /// Samples that came after their time was final.
     pub(crate) late: u64,
-    /// What these stand for, and calls that came after a part of their time was final, ns.
+    /// Time of the late samples, and of calls that came after a part of their time was final, ns.
     pub(crate) late_ns: u64,
     settled: u64,
 }

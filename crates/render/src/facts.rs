@@ -24,7 +24,7 @@ const PART_PERCENT: f64 = 5.0;
 const NEARLY_ALL_PERCENT: f64 = 90.0;
 /// From this part of the median on, the mean step is said, too.
 const MEAN_APART: f64 = 0.15;
-/// Up to this part of it, the mean window stands for the mean step.
+/// If the mean window is this close to the mean step, only one of them is printed.
 const NEAR_MEAN: f64 = 0.05;
 /// What the verdict says in short of [`Answer::MARKED`].
 const AND_MARKED: &str = " (with every operator marked, which slows the host)";

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod ctl;
+mod instead;
 mod words;
 
 use std::ffi::OsString;
@@ -23,7 +24,8 @@ pub(crate) use arguments::{
     SchemaArgs, SkillArgs, SummariseArgs, Times, TopArgs, WatchOptions,
 };
 pub(crate) use ctl::{AnswerOptions, CtlArgs, CtlVerb, SnapshotArgs, WhyArgs};
-pub(crate) use words::{OF_DEMO, in_words, is_of_demo, is_setting};
+pub(crate) use instead::{OF_DEMO, in_words, is_of_demo};
+pub(crate) use words::is_setting;
 
 const DOCTOR_HELP: &str = "\
 Exit status: 0 when no check found a problem; 1 when one is a
@@ -185,12 +187,12 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Cli, u8> {
             error.print()
         } else {
             // The workload of a run around this one may write to the same terminal.
-            Terminal::new(Verbosity::Normal).error(&words::refused(&command, typed, &error));
+            Terminal::new(Verbosity::Normal).error(&instead::refused(&command, typed, &error));
             Ok(())
         };
         u8::try_from(error.exit_code()).unwrap_or(2)
     })?;
-    match words::no_setting(&command, typed) {
+    match instead::no_setting(&command, typed) {
         Some(hint) => {
             let failure = Failure::Usage(hint);
             Terminal::new(cli.messages.verbosity()).error(&failure.to_string());

@@ -35,6 +35,7 @@ fn records(with_samples: bool) -> Vec<Record> {
     if with_samples {
         all.push(Record::HostSamples((0..10).map(sample).collect()));
     }
+    all.push(Record::End { reason: "exit".into() });
     all
 }
 

@@ -123,6 +123,7 @@ fn engine() -> Vec<Record> {
     // The second contradicts the first.
     let cross = HostCall { begin: MonoNs(285 * US), end: MonoNs(295 * US), ..call };
     all.push(Record::HostCalls(vec![HostCall { begin, end, ..call }, cross]));
+    all.push(Record::End { reason: "exit".into() });
     all
 }
 

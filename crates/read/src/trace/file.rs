@@ -6,8 +6,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustc_hash::FxHashSet;
 use stage2_contract::order::Order as _;
-use stage2_contract::trace::{Ending, ReadError, Reader, Record, Skipped, pieces};
+use stage2_contract::trace::{Ending, MonoNs, ReadError, Reader, Record, Skipped, pieces};
 
 use super::inferred::{Marked, Marks};
 use crate::files;
@@ -62,6 +63,9 @@ pub struct Trace {
     ending: Ending,
     is_continued: bool,
     marked: Option<Marked>,
+    until: Option<MonoNs>,
+    /// Ranges that opened after `until`.
+    beyond: FxHashSet<u64>,
 }
 
 impl Trace {
@@ -82,7 +86,7 @@ impl Trace {
         join.begin_file();
         let (ready, skipped) = (VecDeque::new(), Skipped::default());
         let (torn, ending, is_continued) = (0, Ending::Open, false);
-        let marked = None;
+        let (marked, until, beyond) = (None, None, FxHashSet::default());
         Ok(Self {
             reader,
             rest,
@@ -94,6 +98,8 @@ impl Trace {
             ending,
             is_continued,
             marked,
+            until,
+            beyond,
         })
     }
 
@@ -101,6 +107,29 @@ impl Trace {
     pub fn marked(mut self, marks: Option<&Arc<Marks>>) -> Self {
         self.marked = marks.map(|marks| Marked::new(Arc::clone(marks)));
         self
+    }
+
+    /// Leaves out what ranges did after this moment: which GPU work they launched is not known.
+    pub fn until(mut self, until: Option<MonoNs>) -> Self {
+        self.until = until;
+        self
+    }
+
+    /// Whether it is left out by [`Trace::until`].
+    fn is_beyond(&mut self, record: &Record) -> bool {
+        let Some(until) = self.until else { return false };
+        match record {
+            Record::RangeOpen(open) if open.start > until => {
+                self.beyond.insert(open.range);
+                true
+            }
+            Record::RangeClose { end, .. } => *end > until,
+            Record::Mark(mark) => mark.at > until,
+            Record::RangeSample { range, .. } | Record::RangeFields { range, .. } => {
+                self.beyond.contains(range)
+            }
+            _ => false,
+        }
     }
 
     /// How it ends, after the last record; bytes behind the last whole frame of any file count.
@@ -164,11 +193,14 @@ impl Trace {
             if let Some(record) = self.ready.pop_front() {
                 return Some(Ok(record));
             }
-            let ready = &mut self.ready;
             match self.reader.as_mut().and_then(Iterator::next) {
                 // Most records; a trace in one file knows no others.
                 Some(Ok(work @ Record::Work(_))) => return Some(Ok(work)),
-                Some(Ok(record)) => self.join.take(record, |record| ready.push_back(record)),
+                Some(Ok(record)) if self.is_beyond(&record) => {}
+                Some(Ok(record)) => {
+                    let ready = &mut self.ready;
+                    self.join.take(record, |record| ready.push_back(record));
+                }
                 Some(Err(error)) => return Some(Err(error)),
                 None => match self.turn() {
                     Ok(true) => {}

@@ -194,7 +194,7 @@ fn load_file(
     calls: usize,
     joined: Option<&Joined>,
 ) -> (Option<ProcessCapture>, Vec<Finding>) {
-    let mut joined = joined.cloned();
+    let (mut joined, mut until) = (joined.cloned(), None);
     for pass in 0.. {
         let mut tally = Tally::new(libraries.clone());
         tally.collectives.keep(calls);
@@ -202,8 +202,12 @@ fn load_file(
             let join = if pass < PASSES { Alike::counting } else { Alike::of };
             tally.definitions.alike = join(joined);
         }
-        match Trace::of(path, pass == 0).map(|trace| read(trace, path, tally)) {
+        match Trace::of(path, pass == 0).map(|trace| read(trace.until(until), path, tally)) {
+            Ok((Pass::Whole(process), _)) if until.is_none() && process.known_until().is_some() => {
+                until = process.known_until();
+            }
             Ok((Pass::Whole(mut process), mut findings)) => {
+                process.until = until;
                 if let Some(joined) = joined.as_ref().filter(|_| !libraries.keeps_whole) {
                     let mut tally = Tally::new(libraries.clone());
                     tally.collectives.keep(calls);
@@ -233,11 +237,13 @@ fn with_stages(
     let Ok(Some(marks)) = inferred::find(&process, libraries) else { return process };
     let marks = Some(Arc::new(marks));
     let Ok(trace) = Trace::open(&process.path) else { return process };
-    match read(trace.marked(marks.as_ref()), &process.path, tally).0 {
+    let trace = trace.marked(marks.as_ref()).until(process.until);
+    match read(trace, &process.path, tally).0 {
         Pass::Whole(again) => {
             // Its ranges are the inferred ones: the program opened none.
-            let counts = process.counts;
-            Box::new(ProcessCapture { counts, marks, inferred: process.whole.take(), ..*again })
+            let (counts, until) = (process.counts, process.until);
+            let inferred = process.whole.take();
+            Box::new(ProcessCapture { counts, until, marks, inferred, ..*again })
         }
         Pass::Joins(_) => process,
     }

@@ -13,7 +13,6 @@ use stage2_contract::trace::{
     MonoNs, NONE, ReadError, Record, What,
 };
 
-use super::file::Trace;
 use super::host_calls::{Blocked, BlockedTime, Call, Calls, Hits, Part, StageCalls};
 use super::libraries::RangeNames;
 use super::paths::PathIndex;
@@ -619,7 +618,7 @@ pub fn read_idle(capture: &mut ProcessCapture, libraries: &RangeNames) -> Result
     let mut any_work = Times::of(pending.samples.iter().map(|sample| sample.at).collect());
     let mut placing = Placing::new(libraries, whole, capture.joined.clone());
     let mut copies = CopyKinds::default();
-    for record in Trace::open(&capture.path)?.marked(capture.marks.as_ref()).map_while(Result::ok) {
+    for record in capture.trace()?.map_while(Result::ok) {
         let Record::Work(work) = &record else {
             placing.take(&record);
             continue;

@@ -32,20 +32,21 @@ mod tally;
 pub mod work_unions;
 use self::libraries::RangeNames;
 use stage2_contract::stats::Busy;
-use stage2_model::{FileState, Finding, META_RANGES, META_SAMPLE, Undefined};
+use stage2_model::{FileEnding, FileState, Finding, META_RANGES, META_SAMPLE, Undefined};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use stage2_contract::text::redact::Redactor;
-use stage2_contract::trace::{Anchor, Losses, Process};
+use stage2_contract::trace::{Anchor, GpuNs, Losses, MonoNs, Process, ReadError};
 
 use alike::Joined;
 use clock::ClockMap;
 use collectives::Collectives;
 use definitions::{DeviceEntry, DeviceStates, ShapeEntry};
 use engine_steps::EngineSteps;
+use file::Trace;
 use host::HostCapture;
 use inferred::Marks;
 use outliers::Found;
@@ -60,6 +61,8 @@ use work_unions::WorkTime;
 /// Key under which a collector states why it collects no GPU work.
 pub const META_GPU_OFF: &str = "gpu.off";
 /// Meta key: the number of user ranges still open when the process ended normally.
+/// Twice the usual time between flushes, ns.
+const UNFLUSHED_NS: u64 = 2_000_000_000;
 const META_OPEN_AT_END: &str = "ranges.open_at_end";
 
 /// Meta key of a capture: the pieces of a trace that are not there.
@@ -165,6 +168,8 @@ pub struct ProcessCapture {
     pub inferred: Option<WholeProcess>,
     /// The begins of these stages.
     pub marks: Option<Arc<Marks>>,
+    /// Of a file without its end: the moment after which GPU work may be missing. What ranges did later is left out.
+    pub until: Option<MonoNs>,
     /// GPU work was recorded in some ranges, or instances of them, only.
     pub gated: bool,
     /// What it had to do with other processes.
@@ -191,6 +196,25 @@ impl Extent {
 }
 
 impl ProcessCapture {
+    /// Reads its records again, as those of the first time.
+    ///
+    /// # Errors
+    /// The file cannot be opened any more.
+    pub fn trace(&self) -> Result<Trace, ReadError> {
+        Ok(Trace::open(&self.path)?.marked(self.marks.as_ref()).until(self.until))
+    }
+
+    /// Of a file without its end: the moment after which GPU work may be missing, if ranges did something later. Ranges
+    /// are written as they come, and GPU work up to a flush later.
+    fn known_until(&self) -> Option<MonoNs> {
+        let is_cut = !matches!(self.state.ending, FileEnding::Complete);
+        let (_, gpu_end) = self.gpu_extent.0.filter(|_| is_cut)?;
+        let (_, host_end) = self.host_extent.0?;
+        let worked = self.clock.mono(GpuNs(gpu_end))?;
+        let until = worked.max(MonoNs(host_end.saturating_sub(UNFLUSHED_NS)));
+        (until.0 < host_end).then_some(until)
+    }
+
     /// Whether an absence of GPU work means that none ran, not that none was recorded.
     pub fn gpu_recorded(&self) -> bool {
         self.counts.gpu_records() > 0 || !self.meta.contains_key(META_GPU_OFF)

@@ -10,7 +10,6 @@ use rustc_hash::FxHashMap;
 use stage2_contract::trace::{GpuNs, MonoNs, ReadError, Record, What};
 
 use super::clock::ClockMap;
-use super::file::Trace;
 use super::libraries::RangeNames;
 use super::operation::of_kernel;
 use super::paths::PathIndex;
@@ -218,7 +217,7 @@ pub fn read_work(capture: &mut ProcessCapture, libraries: &RangeNames) -> Result
     }
     let mut placing = Placing::new(libraries, None, capture.joined.clone());
     let mut communicate: FxHashMap<u32, bool> = FxHashMap::default();
-    for record in Trace::open(&capture.path)?.marked(capture.marks.as_ref()).map_while(Result::ok) {
+    for record in capture.trace()?.map_while(Result::ok) {
         let Record::Work(work) = &record else {
             placing.take(&record);
             continue;

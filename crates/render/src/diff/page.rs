@@ -8,9 +8,11 @@ use stage2_diff::{
 };
 use stage2_model::{AnswerLine, Severity};
 
+use super::tables::{
+    OfRuns, condition_table, details, of_runs, other_tables, run_values, shown_stages, stage_table,
+};
 use super::{
-    COMMAND, OTHERWISE, OfRuns, REST, SideFacts, condition_table, details, in_folder, of_runs,
-    other_tables, page_title, parts as named, run_values, screen, shown_stages, sides, stage_table,
+    COMMAND, OTHERWISE, REST, SideFacts, in_folder, page_title, parts as named, screen, sides,
     words::{MEANS, words},
 };
 use crate::html::markdown::{attribute, html as from_markdown, text as escaped};
@@ -497,7 +499,7 @@ fn bars(stage: &StageChange, of: &Comparison) -> String {
     // All bars add up to it.
     let total = parts.whole.map(|whole| {
         let (name, sides) = (format!("Mean time per {per}"), parts.sides_ns.map(Some));
-        let noise = super::noise_cell(whole);
+        let noise = super::tables::noise_cell(whole);
         row(" class=\"sum\"", &name, sides, "", parts.change_ns, [stage.word(whole), &noise])
     });
     let bars = bars + &total.unwrap_or_default();
@@ -579,7 +581,9 @@ fn smaller(stage: &StageChange, parts: &[&PartChange<'_>]) -> String {
         .right("after (ms)", |part| side(part, 1))
         .right("change (ms)", |part| signed(part.change_ns / 1e6, ms_digits(part.sides_ns.into())))
         .left("difference", |part| part.word().to_owned())
-        .left(super::NOISE, |part| part.noise_text().unwrap_or_else(|| super::ABSENT.to_owned()))
+        .left(super::tables::NOISE, |part| {
+            part.noise_text().unwrap_or_else(|| super::ABSENT.to_owned())
+        })
         .markdown();
     let what = match parts.len() {
         1 => "1 smaller part".to_owned(),

@@ -10,9 +10,8 @@ use stage2_diff::{
 use stage2_model::Severity;
 
 use super::parts::{Shown, part_name, shown_parts, sign_less, whole, why_open};
-use super::{
-    COMMAND, ONE_VALUE, is_shown, page_title, rate, side_cells, stage_time, title, value_cell,
-};
+use super::tables::{ONE_VALUE, is_shown, rate, side_cells, stage_time, value_cell};
+use super::{COMMAND, page_title, title};
 
 /// Columns of the whole page, and of a terminal whose width is not known.
 pub const WIDTH: usize = 80;

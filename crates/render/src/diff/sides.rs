@@ -3,7 +3,8 @@
 use stage2_contract::text::{code, plain};
 use stage2_diff::{ComparedRun, Comparison, Diff, GONE, MetricChange, Presence, StageChange};
 
-use super::{in_folder, noise_cell, percent_cell, rate, side_cells, side_name, stage_time};
+use super::tables::{noise_cell, percent_cell, rate, side_cells, stage_time};
+use super::{in_folder, side_name};
 use crate::table::{Table, name as table_name};
 
 /// Stages in the table.
@@ -83,7 +84,7 @@ fn of_stage(diff: &Diff, first: &[ComparedRun], stage: &str) -> String {
         .left("side", |row| code(row.side.strip_prefix("baseline:").unwrap_or(&row.side)))
         .right("time, ms", |row| row.time.as_ref().map(|(time, _)| value(row, time)))
         .right("change %", |row| time(row, percent_cell))
-        .left(super::NOISE, |row| time(row, noise_cell))
+        .left(super::tables::NOISE, |row| time(row, noise_cell))
         .left("difference", |row| (!row.is_first).then(|| row.word.to_owned()))
         .right("tokens/s", |row| row.rate.map(|rate| value(row, rate)))
         .left(RATE, |row| {

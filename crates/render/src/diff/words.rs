@@ -37,12 +37,12 @@ const WORDS: [(&str, &str); 9] = [
     ("not comparable", "the sides do different amounts of work, or time different things"),
 ];
 
-/// What the numbers before and after are where a side has several runs, of a table with no parts.
+/// How the numbers of several runs are combined in a table without parts of a step.
 pub(super) const MEDIANS: &str = "Before and after are medians over the runs of each side.";
-/// The same of the parts of a step.
+/// How the numbers of several runs are combined in a table of the parts of a step.
 pub(super) const MEANS: &str =
     "Before and after are means over the runs of each side, because only means add up.";
-/// The same of a table with both.
+/// How the numbers of several runs are combined in a table of parts and other numbers.
 pub(super) const MIXED: &str = "Over the runs of each side, the times of the window, of its busy and idle parts and of GPU work are means, \
                      as in the bars; all other numbers are medians.";
 

@@ -12,7 +12,6 @@ use stage2_counter_fit::{Kernel, Kinds};
 use stage2_read::kernel_class::class_of;
 use stage2_read::threads::{Batches, read_ahead};
 use stage2_read::trace::ProcessCapture;
-use stage2_read::trace::file::Trace;
 use stage2_read::trace::libraries::RangeNames;
 use stage2_read::trace::placed::{Placing, WorkPlace};
 
@@ -147,8 +146,7 @@ fn place(
         let whole = process.whole.as_ref().map(|whole| whole.path);
         Placing::new(libraries, whole, process.joined.clone())
     };
-    let marks = process.marks.as_ref();
-    for record in Trace::open(&process.path)?.marked(marks).map_while(Result::ok) {
+    for record in process.trace()?.map_while(Result::ok) {
         let bytes = record.held_bytes();
         let item = match record {
             Record::Work(work) => placed(&work, &placing, &mut kinds, process).map(Item::Work),

@@ -1,7 +1,7 @@
 //! The answer: what a step is, where its window goes, what is not known of a part; and what traces that are
 //! small enough to say it must be told.
 
-use crate::common::trace::Build;
+use crate::common::trace::{Build, RunFolder};
 use crate::report::meaning::process;
 use stage2_contract::trace::Record;
 use stage2_model::rule::Rule;
@@ -196,6 +196,37 @@ fn launched(instances: &[(u64, &[u64])]) -> Report {
         at += MS;
     }
     b.report()
+}
+
+/// Hazard (Traces in pieces): A file is cut, or its process killed, after ranges were written and before their GPU work was.
+/// Promise: What ranges did after the last GPU work is not taken for idle time.
+#[test]
+fn ranges_whose_gpu_work_was_cut_off_are_not_idle_time() {
+    let call = |b: &mut Build, range: u64, kernels: u64| {
+        let begin = range * 10 * MS;
+        b.open(range, 1, 0, begin);
+        for at in (0..kernels).map(|number| begin + number * 20_000) {
+            b.kernel(range, 1, 1, (at, at + 10_000));
+        }
+        b.close(range, begin + 100 * 20_000);
+    };
+    let parts = |b: &Build| {
+        let report = RunFolder::of([b]).report();
+        let found = report.answer.stages[0].bottleneck.clone().expect("a mean step");
+        (found.ns, found.kernels().map(|part| part.ns), report.stages[0].instances)
+    };
+    let mut whole = process();
+    (1..=5).for_each(|range| call(&mut whole, range, 100));
+    let whole = parts(whole.end());
+    assert_eq!(whole.1, Some(1_000_000));
+    let mut cut = process();
+    (1..=5).for_each(|range| call(&mut cut, range, 100));
+    call(&mut cut, 6, 40);
+    (7..=9).for_each(|range| call(&mut cut, range, 0));
+    let found = parts(&cut);
+    assert_eq!(found.2, Some(6), "calls whose GPU work cannot be known are not there");
+    assert!(found.0.abs_diff(whole.0) < whole.0 / 100, "{found:?} and {whole:?}");
+    assert!(found.1.is_some_and(|ns| ns.abs_diff(1_000_000) < 10_000), "{found:?}");
 }
 
 fn verdict(report: &Report) -> (Rule, &str, bool) {

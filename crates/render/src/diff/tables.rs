@@ -1,0 +1,570 @@
+//! A comparison -> its tables, for Markdown and pages: stages, runs, parts, kernels, the whole run, and what else differs.
+
+use super::{ALWAYS, LABEL_CHARS, REPEATS, in_folder, option_of};
+use stage2_contract::order::Order as _;
+use stage2_contract::text::numbers::{ABSENT, count, counted, or_absent, shown_time};
+use stage2_contract::text::{code, shorten, shorten_kernel};
+use stage2_diff::{
+    ComparedRun, Comparison, ConditionResult, Difference, GONE, LibraryChange, MatchedBy,
+    MetricChange, MetricUnit, NoiseMethod, NoiseText, Outcome, Per, Presence, StageChange,
+    WorkChange, WorkSide, digits_to_subtract, ends_text, signed, signed_time,
+};
+
+use super::words::{MEDIANS, MIXED, caption};
+use crate::table::{Table, capitalised, name, paragraph, sentence, text};
+
+/// Other differences than those of the numbers.
+const DIFFERENCES: usize = 20;
+const KERNEL_CHARS: usize = 80;
+/// Share of the stage's kernel time below which a change of a class is left out, percent.
+const LEAST_OF_CLASS_PERCENT: f64 = 1.0;
+/// A window that is so many times the time to the next step overlaps it.
+const LONGER: f64 = 1.05;
+/// Stages in the table of all.
+const STAGE_ROWS: usize = 20;
+/// Kernels of a stage: so many at least, and more while the others hold more than this share of all changes.
+const WORK_ROWS: usize = 12;
+const WORK_ROWS_MOST: usize = 48;
+const LEFT_OUT: f64 = 0.05;
+/// Stages whose metrics and kernels are shown.
+const STAGES: usize = 4;
+
+/// A number of the stages in each run of both sides: what the median of a side is of.
+pub(super) struct OfRuns<'c> {
+    /// `decode, ms per token`.
+    pub(super) name: String,
+    pub(super) metric: &'c MetricChange,
+}
+
+/// The times and the tokens per second of the stages, where a side has several runs.
+pub(super) fn of_runs(of: &Comparison) -> Vec<OfRuns<'_>> {
+    if of.is_of_two_runs() {
+        return Vec::new();
+    }
+    let stages = of.of_model().into_iter().take(STAGES);
+    let numbers = stages.filter(|stage| stage.presence == Presence::Both).flat_map(|stage| {
+        let time =
+            stage_time(stage).map(|(time, _)| (time, format!("ms{}", stage.per_of(&time.metric))));
+        let rate = rate(stage).map(|rate| (rate, "tokens/s".to_owned()));
+        time.into_iter().chain(rate).map(move |(metric, unit)| OfRuns {
+            name: format!("{}, {unit}", shorten(&stage.stage, LABEL_CHARS)),
+            metric,
+        })
+    });
+    numbers.collect()
+}
+
+/// The numbers of each run, which the medians of the stages are of.
+pub(super) fn run_table(of: &Comparison) -> String {
+    let numbers = of_runs(of);
+    match numbers.is_empty() {
+        true => String::new(),
+        false => {
+            format!("## Individual runs\n\n{}", run_values(of, &numbers))
+        }
+    }
+}
+
+/// A row for each run.
+pub(super) fn run_values(of: &Comparison, numbers: &[OfRuns<'_>]) -> String {
+    let before = of.before.iter().enumerate().map(|(at, run)| (0, at, run));
+    let after = of.after.iter().enumerate().map(|(at, run)| (1, at, run));
+    let rows: Vec<(usize, usize, &ComparedRun)> = before.chain(after).collect();
+    let mut table = Table::first(RUN_ROWS, &rows)
+        .left("side", |(side, ..)| if *side == 0 { "before" } else { "after" }.to_owned())
+        .left("run", |(.., run)| code(&shorten(in_folder(&run.label).1, LABEL_CHARS)));
+    for number in numbers {
+        table = table.right(&number.name, |(side, at, _)| {
+            let (values, runs) = match side {
+                0 => (&number.metric.before_runs, &of.before),
+                _ => (&number.metric.after_runs, &of.after),
+            };
+            // Otherwise it is not known which run has which.
+            let value = values.get(*at).filter(|_| values.len() == runs.len())?;
+            Some(number.metric.shown(*value))
+        });
+    }
+    table.markdown_with_rest_in("the JSON")
+}
+
+/// Runs in a table.
+const RUN_ROWS: usize = 64;
+
+/// The stages that have their own numbers. Warm-ups, operators and similar rows are only in the table of all.
+pub(super) fn shown_stages(of: &Comparison) -> impl Iterator<Item = &StageChange> {
+    of.stages.iter().filter(|stage| is_shown(stage)).take(STAGES)
+}
+
+pub(super) fn condition_table(of: &Comparison) -> String {
+    match of.conditions.is_empty() {
+        true => String::new(),
+        false => format!("## Conditions\n\n{}", conditions(&of.conditions)),
+    }
+}
+
+pub(super) fn stage_table(of: &Comparison) -> String {
+    format!("## Stages\n\n{}{}", stages(of), caption(of, MEDIANS))
+}
+
+pub(super) fn other_tables(of: &Comparison) -> String {
+    let mut out = String::new();
+    if !of.differences.is_empty() {
+        let differences = differences(&of.differences);
+        out.push_str(&format!("## Other differences\n\n{differences}"));
+    }
+    if !of.libraries.is_empty() {
+        out.push_str(&format!("## Libraries and their kernels\n\n{}", libraries(&of.libraries)));
+    }
+    if !of.run.is_empty() {
+        let rows: Vec<&MetricChange> = of.run.iter().collect();
+        out.push_str(&format!("## Whole run\n\n{}{}", metrics(&rows, None), caption(of, MEDIANS)));
+    }
+    out
+}
+
+pub(super) fn is_shown(stage: &StageChange) -> bool {
+    let is_whole = stage.presence == Presence::Both && !stage.work.is_empty();
+    is_whole && stage.apart.is_none() && stage.per != Per::Run
+}
+
+pub(super) fn conditions(rows: &[ConditionResult]) -> String {
+    let outcome = |row: &ConditionResult| match row.outcome {
+        Outcome::Passed if row.expected => "met",
+        Outcome::Failed if row.expected => "**not met**",
+        Outcome::Passed => "passed",
+        Outcome::Undecided => "**not decided**",
+        Outcome::Failed => "**failed**",
+        Outcome::NotEvaluated => "**failed: could not be evaluated**",
+    };
+    Table::new(rows)
+        .left("condition", |row| code(&format!("{} {}", option_of(row), row.condition)))
+        .left("outcome", |row| outcome(row).to_owned())
+        .left("why", |row| text(&row.text))
+        .markdown()
+}
+
+pub(super) fn differences(rows: &[Difference]) -> String {
+    Table::first(DIFFERENCES, rows)
+        .left("severity", |row| row.severity.to_string())
+        .left("what", |row| text(&row.what))
+        .left("before", |row| text(&row.before))
+        .left("after", |row| text(&row.after))
+        .left("what it means", |row| text(&row.meaning))
+        .markdown_with_rest_in("the JSON")
+}
+
+/// Libraries.
+const LIBRARIES: usize = 30;
+
+/// Versions, next to the kernels that came, went or changed.
+pub(super) fn libraries(rows: &[LibraryChange]) -> String {
+    let number = |number: u64| (number > 0).then(|| count(number));
+    let version = |version: &Option<String>| version.as_deref().map(text);
+    Table::first(LIBRARIES, rows)
+        .left("library", |row| match row.library.as_str() {
+            "" => "other kernels".to_owned(),
+            library => text(library),
+        })
+        .left("version before", |row| version(&row.before))
+        .left("version after", |row| version(&row.after))
+        .right("kernels new", |row| number(row.new))
+        .right(GONE, |row| number(row.vanished))
+        .right("under another name", |row| number(row.renamed))
+        .right("time changed", |row| number(row.changed))
+        .markdown_with_rest_in("the JSON")
+}
+
+/// The time of a stage, the first that both sides have, and which value it is.
+pub(super) fn stage_time(stage: &StageChange) -> Option<(&MetricChange, &'static str)> {
+    const TIMES: [(&str, &str); 5] = [
+        ("token_ms", "p50"),
+        ("step_ms", "p50"),
+        ("host_ms", "mean"),
+        ("gpu_busy_ms", "GPU busy"),
+        ("kernel_ms", "sum of kernels"),
+    ];
+    let find = |is: fn(&MetricChange) -> bool| {
+        let known = |metric| stage.metric(metric).filter(|metric| is(metric));
+        let mut times = TIMES.iter().filter(|(metric, _)| stage.has_time(metric));
+        times.find_map(|(metric, label)| {
+            let of_calls = *metric == "token_ms" && stage.has_tokens_of_calls();
+            Some((known(metric)?, if of_calls { "call p50" } else { *label }))
+        })
+    };
+    find(|metric| metric.change.is_some()).or_else(|| find(|_| true))
+}
+
+/// What a stage delivers, where both sides know it, and do the same work for it.
+pub(super) fn rate(stage: &StageChange) -> Option<&MetricChange> {
+    let rate = stage.metric("tokens_per_s").filter(|rate| rate.change.is_some());
+    rate.filter(|_| stage.other_work.is_none())
+}
+
+/// The time of each stage, of a step where it is known, and its tokens per second.
+pub(super) fn stages(of: &Comparison) -> String {
+    if of.stages.is_empty() {
+        return paragraph("None: neither side has a stage with GPU work.");
+    }
+    /// What a number is, in its unit; nothing of a stage without any time.
+    type Row<'r> = (&'r StageChange, Option<(&'r MetricChange, String)>);
+    let own = |row: &Row<'_>, side: usize| {
+        Some(row.0.own_times.as_ref().filter(|_| row.1.is_none())?.get(side)?.text())
+    };
+    let of_model = of.of_model();
+    let rows = of_model.iter().flat_map(|&stage| {
+        let time = stage_time(stage).map(|(metric, label)| {
+            (metric, format!("ms{}, {label}", stage.per_of(&metric.metric)))
+        });
+        let rate = rate(stage).map(|rate| (stage, Some((rate, "tokens/s, mean".to_owned()))));
+        std::iter::once((stage, time)).chain(rate)
+    });
+    let rows: Vec<Row<'_>> = rows.collect();
+    fn of_metric<T>(row: &Row<'_>, show: impl Fn(&MetricChange) -> T) -> Option<T> {
+        row.1.as_ref().map(|(metric, _)| show(metric))
+    }
+    let verdict = |row: &Row<'_>| match row.0.presence {
+        Presence::Both if own(row, 0).is_some() => Some(NOT_COMPARABLE.to_owned()),
+        Presence::New => Some("new".to_owned()),
+        Presence::Vanished => Some(GONE.to_owned()),
+        Presence::Both => of_metric(row, |metric| row.0.word(metric).to_owned()),
+    };
+    let table = Table::first(STAGE_ROWS, &rows)
+        .left("stage", |row| name(&row.0.stage))
+        .left("number", |row| match &row.1 {
+            Some((_, what)) => Some(text(what)),
+            None => own(row, 0).map(|_| "p50".to_owned()),
+        })
+        .right("before", |row| own(row, 0).or_else(|| of_metric(row, |m| row_cells(m)[0].clone())))
+        .right("after", |row| own(row, 1).or_else(|| of_metric(row, |m| row_cells(m)[1].clone())))
+        .right("change", |row| of_metric(row, |m| row_cells(m)[2].clone()))
+        .right("change %", |row| of_metric(row, percent_cell))
+        .left("factor", |row| row.1.as_ref().and_then(|(metric, _)| factor(metric)))
+        .left("difference", |row| match (verdict(row), row.0.other_work.as_deref()) {
+            (Some(word), Some(why)) if word == NOT_COMPARABLE => {
+                Some(text(&format!("{word}: {why}")))
+            }
+            (word, _) => word,
+        })
+        .left(NOISE, |row| match row.0.presence {
+            // Of steps that do different work, the noise decides nothing.
+            Presence::Both if verdict(row).is_some_and(|word| word != NOT_COMPARABLE) => {
+                of_metric(row, noise_cell)
+            }
+            _ => None,
+        })
+        .left(NAME, |row| of_metric(row, |m| in_condition(m, Some(row.0))))
+        .markdown_with_rest_in("the JSON");
+    let apart = of.stages.len() - of_model.len();
+    if apart == 0 {
+        return table;
+    }
+    let apart = counted(apart as u64, "range");
+    table + &paragraph(&format!("Not shown: {apart} outside the model (warm-ups, operators)."))
+}
+
+pub(super) fn details(of: &Comparison, stage: &StageChange) -> String {
+    let mut out = String::new();
+    // What an instance of a stage is called, the reports know.
+    let per = if stage.per == Per::Instance { stage.per_word() } else { &stage.per_text };
+    if let Some(why) = &stage.other_work {
+        out.push_str(&sentence(&format!("The sides are not comparable: {why}.")));
+        out.push(' ');
+    }
+    let busy = stage.metric("gpu_busy_ms").and_then(|busy| Some(busy.change? * 1e6));
+    // A reader compares the two.
+    let sum = signed_time(stage.work_total.change_ns);
+    let overlaps = match busy.map(signed_time) {
+        Some(change) if change == sum => String::new(),
+        Some(change) if stage.has_other_busy() => {
+            format!("; GPU busy ({change}) leaves out outliers and counts overlaps once")
+        }
+        Some(change) => {
+            format!("; GPU busy ({change}) counts overlaps once")
+        }
+        None => String::new(),
+    };
+    out.push_str(&sentence(&format!(
+        "GPU work, busy, idle and window times are per {}. Its GPU work takes {} before and {} \
+         after (sum of durations, {sum}{overlaps})",
+        per,
+        or_absent(stage.work_total.before_ns, shown_time),
+        or_absent(stage.work_total.after_ns, shown_time),
+    )));
+    out.push_str("\n\n");
+    let kernels = stage
+        .metric("kernel_ms")
+        .map(|all| all.before.unwrap_or(0.0).max(all.after.unwrap_or(0.0)));
+    let least_of_class = kernels.unwrap_or(0.0) * LEAST_OF_CLASS_PERCENT / 100.0;
+    let is_told = |metric: &&MetricChange| {
+        let name = metric.metric.as_str();
+        let is_large = !name.starts_with("class_")
+            || metric.change.is_some_and(|change| change.abs() >= least_of_class);
+        let repeats = REPEATS.contains(&name) && stage.metric("step_ms").is_some();
+        let is_open = metric.noise.unlike && metric.change != Some(0.0);
+        let is_change = metric.verdict.is_change() || is_open;
+        // One token per step: one row.
+        let is_token = |token: &MetricChange| {
+            name == "step_ms" && [token.before, token.after] == [metric.before, metric.after]
+        };
+        let repeats = repeats || stage.metric("token_ms").is_some_and(is_token);
+        !repeats && (ALWAYS.contains(&name) || is_change && is_large)
+    };
+    let [window, step] = ["window_ms", "step_mean_ms"].map(|name| stage.metric(name)?.after);
+    if window.zip(step).is_some_and(|(window, step)| window > step * LONGER) {
+        out.push_str(
+            "The time of a step is shorter than its window, because its GPU work ends after the step.\n\n",
+        );
+    }
+    let mut shown: Vec<&MetricChange> = stage.metrics.iter().filter(is_told).collect();
+    // The sort is stable.
+    shown.order_by_key(|metric| !metric.verdict.is_change());
+    out.push_str(&metrics(&shown, Some(stage)));
+    out.push_str(&caption(of, MIXED));
+    let left_out = stage.metrics.len() - shown.len();
+    if left_out > 0 {
+        out.push_str(&paragraph(&format!(
+            "Not shown: {} that are within noise, small, or repeat one of these.",
+            counted(left_out as u64, "more metric")
+        )));
+    }
+    out + &host(stage) + &work(stage)
+}
+
+/// Rows of causes.
+const HOST_ROWS: usize = 12;
+
+/// What the host did while the GPU idled; nothing where a run was not sampled.
+pub(super) fn host(stage: &StageChange) -> String {
+    let per = stage.per_word();
+    let changed = || stage.host.iter().filter(|row| row.verdict.is_change() || row.noise.unlike);
+    let rows: Vec<&MetricChange> = changed().take(HOST_ROWS).collect();
+    let others = stage.host.len() - rows.len();
+    let others = match others {
+        0 => String::new(),
+        _ => paragraph(&format!(
+            "Not shown: {} of idle time that are within noise, or smaller.",
+            counted(others as u64, "more cause")
+        )),
+    };
+    let ahead = match stage.host_ahead && !rows.is_empty() {
+        true => paragraph(
+            "In half of the runs of a side or more, the host was ahead of the GPU: these causes are what the host did while \
+             the GPU was idle, and not why it was idle. The bars divide the same idle time by launch gaps.",
+        ),
+        false => String::new(),
+    };
+    Table::new(&rows)
+        .left(&format!("idle time by what the host did, ms per {per}"), |row| text(&row.metric))
+        .right("before", |row| row_cells(row)[0].clone())
+        .right("after", |row| row_cells(row)[1].clone())
+        .right("change", |row| row_cells(row)[2].clone())
+        .left("difference", |row| stage.word(row).to_owned())
+        .left(NOISE, |row| noise_cell(row))
+        .or_nothing()
+        + &others
+        + &ahead
+        + &stage
+            .host_absent
+            .iter()
+            .map(|why| format!("{}\n\n", sentence(&capitalised(why))))
+            .collect::<String>()
+}
+
+fn metric_name(row: &MetricChange, stage: Option<&StageChange>) -> String {
+    // The row of that span is next to it, and the duration of the run is longer.
+    if stage.is_none() && row.metric == "gpu_busy_percent" {
+        return text("GPU busy, % of first to last GPU work");
+    }
+    let per = stage.map_or_else(String::new, |stage| stage.per_of(&row.metric));
+    text(&format!("{}{per}", row.label()))
+}
+
+/// A metric as a condition names it, to be copied: `decode.step_ms`.
+fn in_condition(row: &MetricChange, stage: Option<&StageChange>) -> String {
+    let stage = stage.map_or("run", |stage| stage.stage.as_str());
+    code(&format!("{stage}.{}", row.metric))
+}
+
+/// `step`: what a step is whose times are compared. It is not always what a report calls a step.
+pub(super) fn metrics(rows: &[&MetricChange], stage: Option<&StageChange>) -> String {
+    Table::new(rows)
+        .left("metric", |row| metric_name(row, stage))
+        .right("before", |row| row_cells(row)[0].clone())
+        .right("after", |row| row_cells(row)[1].clone())
+        .right("change", |row| row_cells(row)[2].clone())
+        .right("change %", |row| percent_cell(row))
+        .left("difference", |row| {
+            stage.map_or_else(|| row.word(), |stage| stage.word(row)).to_owned()
+        })
+        .left(NOISE, |row| noise_cell(row))
+        .left(NAME, |row| in_condition(row, stage))
+        .markdown()
+}
+
+/// The rows with the largest changes, and one for all others, so that the table adds up.
+pub(super) fn work(stage: &StageChange) -> String {
+    let different = stage.work.iter().filter(|row| row.change_ns != 0.0).count();
+    if different == 0 {
+        let all = counted(stage.work.len() as u64, "row");
+        return paragraph(&format!("All GPU work takes the same time ({all})."));
+    }
+    // Of sides that are hardly comparable, the largest are shown, too.
+    let is_change =
+        |row: &&WorkChange| row.verdict.is_change() || row.noise.unlike && row.change_ns != 0.0;
+    let (mut shown, mut others): (Vec<&WorkChange>, Vec<&WorkChange>) =
+        stage.work.iter().partition(is_change);
+    others.extend(shown.split_off(worth_rows(&shown)));
+    let per = stage.per_word();
+    let table = Table::new(&shown)
+        .left("GPU work", |row| kernel(row))
+        // Second, so that a narrow screen shows it.
+        .right("change, us", |row| signed(row.change_ns / 1e3, us_digits(row)))
+        .right(&format!("before, us per {per}"), |row| us_cell(row, &row.before))
+        .right(&format!("after, us per {per}"), |row| us_cell(row, &row.after))
+        .left("class", |row| (!row.class.is_empty()).then(|| text(&row.class)))
+        .right(&format!("calls per {per}"), |row| calls(row))
+        .left("difference", |row| what_became(stage, row));
+    if others.is_empty() {
+        return table.markdown();
+    }
+    let beyond = others.iter().filter(|row| row.verdict.is_change()).count() as u64;
+    let beyond = match beyond > 0 && stage.other_work.is_none() {
+        true => format!(", {} of them beyond noise", count(beyond)),
+        false => String::new(),
+    };
+    let rest = paragraph(&format!(
+        "{} of GPU work changed by {} in total{beyond}.",
+        capitalised(&counted(others.len() as u64, "other row")),
+        signed_time(others.iter().map(|row| row.change_ns).sum()),
+    ));
+    table.or_nothing() + &rest
+}
+
+/// How many of these rows, the largest change first, leave little of the change to the others.
+fn worth_rows(rows: &[&WorkChange]) -> usize {
+    let all: f64 = rows.iter().map(|row| row.change_ns.abs()).sum();
+    let mut seen = 0.0;
+    let is_little = |row: &&&WorkChange| {
+        seen += row.change_ns.abs();
+        seen < (1.0 - LEFT_OUT) * all
+    };
+    let worth = rows.iter().take_while(is_little).count() + 1;
+    worth.clamp(WORK_ROWS, WORK_ROWS_MOST).min(rows.len())
+}
+
+pub(super) fn kernel(row: &WorkChange) -> String {
+    let short = |name: &str| code(&shorten_kernel(name, KERNEL_CHARS));
+    match (&row.before, &row.after) {
+        (Some(a), Some(b)) if a.name != b.name => {
+            format!("{} → {}", short(&a.name), short(&b.name))
+        }
+        (Some(only), _) | (None, Some(only)) => short(&only.name),
+        (None, None) => String::new(),
+    }
+}
+
+fn calls(row: &WorkChange) -> String {
+    let of = |side: &Option<WorkSide>| calls_cell(side.as_ref().map(|s| s.calls));
+    match (of(&row.before), of(&row.after)) {
+        (a, b) if a == b => a,
+        (a, b) => format!("{a} → {b}"),
+    }
+}
+
+fn what_became(stage: &StageChange, row: &WorkChange) -> String {
+    let matched = match row.matched_by {
+        None | Some(MatchedBy::Name) => String::new(),
+        Some(by) => format!("; matched by {}", by.words()),
+    };
+    let word = match (row.presence(), &stage.other_work) {
+        (Presence::Both, Some(_)) if row.change_ns != 0.0 => "not comparable",
+        _ => row.word(),
+    };
+    format!("{word}{matched}")
+}
+
+pub(super) fn value_cell(value: Option<f64>, unit: MetricUnit) -> String {
+    cell(value, |value| unit.shown(value))
+}
+
+/// The values before and after.
+pub(super) fn side_cells(metric: &MetricChange) -> [String; 2] {
+    [metric.before, metric.after].map(|value| cell(value, |value| metric.shown(value)))
+}
+
+/// Both values and the change of a row, which subtract.
+fn row_cells(metric: &MetricChange) -> [String; 3] {
+    let [a, b, change] = metric.shown_row();
+    let points = if metric.unit == MetricUnit::Percent { " points" } else { "" };
+    let shown = |value, text: Option<String>| cell(value, |_| text.unwrap_or_default());
+    let change = change.map(|change| format!("{change}{points}"));
+    [shown(metric.before, a), shown(metric.after, b), shown(metric.change, change)]
+}
+
+pub(super) fn percent_cell(metric: &MetricChange) -> String {
+    cell(metric.relative_percent(), |value| signed(value, 1))
+}
+
+/// `1.63x faster`, of a time that changed.
+fn factor(metric: &MetricChange) -> Option<String> {
+    let is_time = metric.unit == MetricUnit::Ms && metric.verdict.is_change();
+    match metric.before.zip(metric.after).filter(|(a, b)| is_time && *a > 0.0 && *b > 0.0) {
+        Some((a, b)) if a > b => Some(format!("{:.2}x faster", a / b)),
+        Some((a, b)) => Some(format!("{:.2}x slower", b / a)),
+        None => None,
+    }
+}
+
+fn us_digits(row: &WorkChange) -> usize {
+    let [a, b] = [&row.before, &row.after].map(|side| side.as_ref().map_or(0.0, |side| side.ns));
+    digits_to_subtract(a / 1e3, b / 1e3, 3)
+}
+
+fn us_cell(row: &WorkChange, side: &Option<WorkSide>) -> String {
+    cell(side.as_ref().map(|side| side.ns), |ns| format!("{:.*}", us_digits(row), ns / 1e3))
+}
+
+/// Calls, which need not be whole per unit.
+fn calls_cell(value: Option<f64>) -> String {
+    cell(value, |calls| match calls.fract() == 0.0 {
+        true => format!("{calls:.0}"),
+        false => format!("{calls:.2}"),
+    })
+}
+
+/// The head of the names of metrics.
+pub(super) const NAME: &str = "metric for --fail-if";
+
+/// The head of [`noise_cell`].
+pub(super) const NOISE: &str = "± or interval";
+
+/// The word for times of different work.
+const NOT_COMPARABLE: &str = "not comparable";
+
+/// Why a number of a run that has one of it is not judged.
+pub(super) const ONE_VALUE: &str = "one value per run";
+
+/// What decided on the change.
+pub(super) fn noise_cell(metric: &MetricChange) -> String {
+    match (metric.noise.method, metric.noise_text(), metric.interval) {
+        (NoiseMethod::OneRunEach, ..) => ONE_VALUE.to_owned(),
+        (NoiseMethod::NotCompared, ..) => metric.why_absent().unwrap_or(ABSENT).to_owned(),
+        (NoiseMethod::Exact, ..) => "exact count".to_owned(),
+        (_, Some(NoiseText::Interval(ends, unit)), _) => format!("{ends}{unit}"),
+        (_, Some(text), _) => text.to_string(),
+        (_, None, Some(ends)) if metric.verdict.is_change() => {
+            let digits = ends.map(|end| metric.unit.digits(end)).into_iter().max();
+            let ends = ends_text(ends, digits.unwrap_or_default());
+            format!("{ends}{}", metric.unit.difference_suffix())
+        }
+        _ => ABSENT.to_owned(),
+    }
+}
+
+pub(super) fn cell(value: Option<f64>, show: impl FnOnce(f64) -> String) -> String {
+    match value {
+        Some(value) if value.is_finite() && value.abs() < 1e18 => show(value),
+        Some(_) => "(no number)".to_owned(),
+        None => ABSENT.to_owned(),
+    }
+}
