@@ -9,10 +9,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::env::is_python;
-use crate::packed::Packed;
 use stage2_contract::text::visible_path;
 use stage2_model::Finding;
 use stage2_model::finding::{Id, Severity};
+use stage2_packed::Packed;
 use stage2_read::private;
 use stage2_report::operators::Annotation;
 

@@ -21,7 +21,6 @@ mod install;
 #[cfg(all(test, feature = "schema"))]
 mod json_schemas;
 mod live_source;
-mod packed;
 mod plan;
 mod redaction;
 pub mod reports;

@@ -2,24 +2,15 @@
 
 use std::sync::LazyLock;
 
-use include_dir::{Dir, File, include_dir};
+use stage2_packed::Packed;
 
-static CONF: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../conf");
-
-/// Path below conf/ and text of every preset, sorted by path.
-pub static FILES: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| {
-    let mut found = Vec::new();
-    collect(&CONF, &mut found);
-    found.sort_unstable();
-    found
+/// What build.rs packed: a test holds it against the folder.
+static CONF: LazyLock<Packed> = LazyLock::new(|| {
+    Packed::open(include_bytes!(concat!(env!("OUT_DIR"), "/conf.z"))).unwrap_or_default()
 });
 
-fn collect(folder: &'static Dir<'_>, found: &mut Vec<(&str, &str)>) {
-    let text = |file: &'static File<'_>| Some((file.path().to_str()?, file.contents_utf8()?));
-    let presets = folder.files().filter_map(text).filter(|(path, _)| path.ends_with(".yaml"));
-    found.extend(presets);
-    folder.dirs().for_each(|folder| collect(folder, found));
-}
+/// Path below conf/ and text of every preset, sorted by path.
+pub static FILES: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| CONF.texts().collect());
 
 /// Names and texts of the presets of a group: `hardware`, `model/llm`.
 pub fn group(name: &str) -> impl Iterator<Item = (&'static str, &'static str)> {

@@ -39,12 +39,22 @@ pub use job::{job_lines, write_job};
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use anyhow::Context as _;
 use stage2_model::{Operators, Report, Timelines};
+use stage2_packed::Packed;
 use stage2_read::files::{remedy, stream_whole};
 use stage2_read::threads;
 use stage2_report::conclusions::Shown;
+
+/// A style or script of the pages, by its path below src/.
+fn packed(path: &str) -> &'static str {
+    static PAGES: LazyLock<Packed> = LazyLock::new(|| {
+        Packed::open(include_bytes!(concat!(env!("OUT_DIR"), "/pages.z"))).unwrap_or_default()
+    });
+    PAGES.text(path).unwrap_or_default()
+}
 
 /// Writes the pages and tables of a report into the folder of its run, and its answer in short into the report; gives
 /// their paths. `shown` is what the pages of operators and Stage 1 show next to it, and `top_n` the number of rows of

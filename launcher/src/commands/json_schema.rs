@@ -3,10 +3,10 @@
 use serde_json::Value;
 use stage2_contract::text::numbers::count;
 use stage2_contract::text::{instead, shorten, visible};
+use stage2_packed::Packed;
 
 use super::ending::printed;
 use crate::failure::Failure;
-use crate::packed::Packed;
 
 const PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/schemas.z"));
 
@@ -14,7 +14,8 @@ pub(crate) fn json_schema(name: &str) -> Result<u8, Failure> {
     let all = Packed::open(PACKED);
     let all =
         all.map_err(|error| Failure::NoResult(format!("the schemas cannot be read: {error}")))?;
-    let schemas: Vec<(&str, &str)> = all.texts().collect();
+    let named = |(file, text)| Some((str::strip_suffix(file, ".schema.json")?, text));
+    let schemas: Vec<(&str, &str)> = all.texts().filter_map(named).collect();
     if name.is_empty() {
         return printed(&list(&schemas));
     }

@@ -16,10 +16,10 @@ use super::{
     words::{MEANS, words},
 };
 use crate::html::markdown::{attribute, html as from_markdown, text as escaped};
+use crate::packed;
 use crate::table::{Table, capitalised, text};
 use stage2_contract::text::numbers::{counted, grouped};
 
-const STYLE: &str = include_str!("diff.css");
 /// Bars of a stage.
 const BARS: usize = 12;
 const BAR_NAME_CHARS: usize = 100;
@@ -67,8 +67,9 @@ pub fn html(diff: &Diff, links: &BTreeMap<String, String>) -> String {
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
          style-src 'unsafe-inline'\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{page_title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n{THEME}<main>\n{contents}{parts}\
+         <title>{page_title}</title>\n<style>\n{}</style>\n</head>\n<body>\n{THEME}<main>\n{contents}{parts}\
          <footer>Written by {}. Changes are after minus before. {}</footer>\n</main>\n</body>\n</html>\n",
+        packed("diff/diff.css"),
         escaped(&diff.generator),
         REST.replace('`', "")
     )

@@ -7,8 +7,9 @@ use stage2_contract::text::shorten;
 use stage2_summary::job::Job;
 
 use crate::html::markdown::{html, text};
-use crate::html::{STYLE, hash, slug};
+use crate::html::{hash, slug};
 use crate::job::{clock, time};
+use crate::packed;
 use crate::page::Page;
 
 /// Shades of a heat map.
@@ -35,14 +36,15 @@ const TOP: u64 = 18;
 /// The page of a job.
 pub(crate) fn job_html(job: &Job, page: &Page) -> String {
     let title = text(&page.title);
+    let style = packed("html/page.css");
     let mut out = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src '{}' '{}'; \
          base-uri 'none'; form-action 'none'\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{title}</title>\n<style>{STYLE}</style>\n<style>{SHADES_STYLE}</style>\n</head>\n<body>\n\
+         <title>{title}</title>\n<style>{style}</style>\n<style>{SHADES_STYLE}</style>\n</head>\n<body>\n\
          <header>\n<h1>{title}</h1>\n{}</header>\n<main>\n",
-        hash(STYLE),
+        hash(style),
         hash(SHADES_STYLE),
         html(&page.head),
     );

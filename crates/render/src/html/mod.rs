@@ -41,6 +41,7 @@ use crate::html::markdown::{foreign, html, text};
 use crate::html::roofline::roofline;
 use crate::html::tables::{Kernels, SHORT_CHARS, by_class, ranks_by_stage, table, top_losses};
 use crate::html::timeline::{beyond, first_shown, timelines};
+use crate::packed;
 use crate::page::{Page, host_ahead, is_idle, verdict_stage};
 use crate::stages::{idle_kinds, step_relation};
 use crate::{engine, host, steps};
@@ -48,8 +49,6 @@ use stage2_model::kernels::{model_stages, stage_kernels};
 
 /// The section of report.md on MFU.
 const MFU_SECTION: &str = "model-flop-utilisation";
-const STYLE: &str = include_str!("page.css");
-const SCRIPT: &str = include_str!("page.js");
 /// Sections of report.md that come right behind the answer: what to do, why, and what is missing.
 const FIRST: [&str; 3] = ["Recommendations", "Takeaways", "Findings"];
 /// Sections that the page has elsewhere, and whole: of the summary, and of report.md.
@@ -85,14 +84,15 @@ pub(super) fn report_html(
     let kernels = Kernels::of(report, &kernels);
     let parts = parts(report, &kernels, [summary, whole, operators]);
     let title = text(&whole.title);
+    let (style, script) = (packed("html/page.css"), packed("html/page.js"));
     let mut out = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
          style-src '{}'; script-src '{}'; base-uri 'none'; form-action 'none'\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n",
-        hash(STYLE),
-        hash(SCRIPT),
+         <title>{title}</title>\n<style>{style}</style>\n</head>\n<body>\n",
+        hash(style),
+        hash(script),
     );
     out.push_str(&header(report, &kernels, &whole.title, &parts));
     out.push_str(&contents(&parts));
@@ -100,7 +100,7 @@ pub(super) fn report_html(
     parts.iter().for_each(|part| out.push_str(&part.html()));
     out.push_str(&format!(
         "<footer>Written by {}. metrics.json holds all numbers, kernels.csv every kernel row.</footer>\n\
-         </main>\n<script>{SCRIPT}</script>\n</body>\n</html>\n",
+         </main>\n<script>{script}</script>\n</body>\n</html>\n",
         text(&report.generator)
     ));
     out
