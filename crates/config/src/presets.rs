@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use stage2_packed::Packed;
 
-/// What build.rs packed: a test holds it against the folder.
+/// What build.rs packed: a test compares it with the folder.
 static CONF: LazyLock<Packed> = LazyLock::new(|| {
     Packed::open(include_bytes!(concat!(env!("OUT_DIR"), "/conf.z"))).unwrap_or_default()
 });

@@ -41,7 +41,7 @@ impl Packed {
 ///
 /// # Errors
 ///
-/// A file cannot be read or written, or is no UTF-8.
+/// A file cannot be read or written, or is not UTF-8.
 pub fn pack(name: &str, folder: &str, is_wanted: fn(&str) -> bool) -> io::Result<()> {
     println!("cargo::rerun-if-changed={folder}");
     let mut paths = Vec::new();
