@@ -3,10 +3,10 @@
 
     docs/build.py LAUNCHER OUT     LAUNCHER: stage2-launch; OUT: a folder that is not there yet
 
-It needs mdBook (https://rust-lang.github.io/mdBook/) on PATH. The pages stay where they are useful
-in the repository, so that some chapters lie outside of docs/. The script puts all that the chapters
-link to into one tree of the same shape, adds the page of settings, and runs mdBook. Exit status 1:
-a link leads nowhere.
+It needs mdBook (https://rust-lang.github.io/mdBook/) on PATH. The chapters are those that
+docs/README.md lists. Pages stay where they are useful in the repository, so some lie outside of
+docs/. The script puts all that the chapters link to into one tree of the same shape, adds the page
+of settings, and runs mdBook. Exit status 1: a link leads nowhere.
 """
 
 import re
@@ -18,7 +18,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 ROOT = Path(__file__).resolve().parent.parent
-SUMMARY = Path("docs/SUMMARY.md")
+SUMMARY = Path("docs/README.md")
 SETTINGS = Path("docs/settings.md")
 # The chapter that the generated page of settings follows.
 PRESETS = "(../conf/README.md)\n"
@@ -91,7 +91,7 @@ def summary(copied: list[Path]) -> str:
     chapters = links(SUMMARY, text)
     # mdBook reads the summary at the root of the tree.
     text = LINK.sub(lambda link: link[0].replace(link[1], from_root(link[1])), text)
-    others = {page for page in copied if page.suffix == ".md"} - chapters - {SUMMARY}
+    others = {page for page in copied if page.suffix == ".md"} - chapters
     rows = [f"- [{title(page)}]({page})\n" for page in sorted(others)]
     return text + "\n# Raw pages\n" + "".join(rows)
 

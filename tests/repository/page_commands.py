@@ -85,8 +85,8 @@ def allowing(block: str, status: int) -> str:
 
 
 def chapters() -> list[Path]:
-    """Return the pages that the summary names."""
-    text = (ROOT / "docs/SUMMARY.md").read_text(encoding="utf-8")
+    """Return the pages that the index names."""
+    text = (ROOT / "docs/README.md").read_text(encoding="utf-8")
     found = re.findall(r"\]\(([^)]+\.md)\)", text)
     return [(ROOT / "docs" / target).resolve().relative_to(ROOT) for target in found]
 
