@@ -153,12 +153,13 @@ def presets() -> str:
 def options(launcher: Path) -> str:
     """Return what `--help` prints, for the program and each subcommand."""
     whole = output_of(launcher, "--help")
-    commands = re.search(r"^Commands:\n((?:  .*\n)+)", whole, flags=re.M)
-    names = re.findall(r"^  (\S+)", commands.group(1), flags=re.M) if commands else []
+    # The subcommands stand in groups, in front of the arguments.
+    names = re.findall(r"^  ([a-z]+)  ", whole.partition("\nArguments:")[0], flags=re.M)
+    if not names:
+        raise SystemExit(f"{launcher} --help lists no subcommand; did its form change?")
     out = f"\n## Options\n```text\n{whole}```\n"
     for name in names:
-        if name != "help":
-            out += f"\n### {name}\n```text\n{output_of(launcher, name, '--help')}```\n"
+        out += f"\n### {name}\n```text\n{output_of(launcher, name, '--help')}```\n"
     return out
 
 
