@@ -306,8 +306,10 @@ fn judge_by_the_step(stage: &mut StageChange) {
     for part in parts.filter(|part| part.noise.method == NoiseMethod::OneRunEach) {
         let change = part.change.unwrap_or(0.0);
         let is_less = noise.threshold.is_some_and(|threshold| change.abs() <= threshold);
-        if verdict.is_beyond(change, noise.threshold) || is_noise && is_less {
+        if verdict.is_beyond(change, noise.threshold) {
             (part.verdict, part.noise) = (verdict, noise);
+        } else if let Some(sides) = part.before.zip(part.after).filter(|_| is_noise && is_less) {
+            part.noise = noise.of_part(sides.into());
         }
     }
 }

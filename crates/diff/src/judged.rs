@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::comparison::{is_nothing, signed};
+use crate::noise::is_wide;
 
 /// What a comparison of two numbers comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -130,6 +131,12 @@ impl Noise {
     /// What a part of the number has to change by at least; null: not known.
     pub(crate) fn least(self) -> Option<f64> {
         self.threshold.map(|threshold| threshold.max(self.single.unwrap_or(0.0)))
+    }
+
+    /// The noise of the whole number, for a part of it that has these values and did not change beyond it.
+    pub(crate) fn of_part(self, sides: [f64; 2]) -> Self {
+        let exceeds_value = self.threshold.is_some_and(|noise| is_wide(noise, sides));
+        Self { exceeds_value, ..self }
     }
 
     /// Noise of which only the kind is known: another number decided.

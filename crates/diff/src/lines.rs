@@ -377,7 +377,10 @@ fn noise(of: &Comparison) -> String {
             NOT_COMPARED.to_owned()
         }
         (1, 1) => {
-            format!("± is the noise of steps within these two runs, at least 5 %{}", not_judged(of))
+            format!(
+                "± is the noise of steps within these two runs, at least 5 % of the larger value{}",
+                not_judged(of)
+            )
         }
         (1, n) | (n, 1) => format!(
             "[ ] covers the spread of the {n} runs and the noise within the one; a change counts if [ ] excludes 0 \

@@ -77,8 +77,7 @@ pub(crate) fn next(of: &Comparison) -> String {
         Outlook::Mixed if stages.iter().any(|stage| stage.opposed().is_some()) => {
             "the median and the mean disagree: compare step_p99_ms (--full), or record more runs"
         }
-        Outlook::Better => return keep(of, &stages),
-        Outlook::Worse => "the change makes it slower: revise or drop it",
+        Outlook::Better | Outlook::Worse => return keep_or_drop(of, &stages),
         Outlook::Mixed => "decide which of the stages counts for you",
         Outlook::Changed => "compare runs with the same stages",
         Outlook::NotJudged => {
@@ -132,22 +131,26 @@ fn rule_out(of: &Comparison) -> String {
     format!("{} may be the reason: {again} before you {before}", listed(&doubts, DOUBTS))
 }
 
-/// That a change helps, and what it may cost: stages that are not judged, and a GPU that is busy for longer.
-fn keep(of: &Comparison, stages: &[&StageChange]) -> String {
-    let helps = match cause_of_warning(of) {
-        _ if of.is_simulated() => {
-            "the change helps in the simulation: measure on a real GPU before you keep it"
-                .to_owned()
-        }
-        Some(cause) => format!("the change helps: keep it, if {cause} is the change"),
-        None => "the change helps: keep it".to_owned(),
+/// That a change helps or does not, and what is open: stages that are not judged, and a GPU that is busy for longer.
+fn keep_or_drop(of: &Comparison, stages: &[&StageChange]) -> String {
+    let (effect, what) = match of.outlook() {
+        Outlook::Better => ("helps", "keep"),
+        _ => ("makes it slower", "revise or drop"),
     };
-    let mut texts = vec![helps];
+    let mut texts = vec![match cause_of_warning(of) {
+        _ if of.is_simulated() => {
+            format!(
+                "the change {effect} in the simulation: measure on a real GPU before you {what} it"
+            )
+        }
+        Some(cause) => format!("the change {effect}: {what} it, if {cause} is the change"),
+        None => format!("the change {effect}: {what} it"),
+    }];
     let open = open_stages(of);
     if !open.is_empty() {
         texts.push(format!("record more runs, in turn, to judge {}", open.join(" and ")));
     }
-    if let Some((stage, _)) = busier(stages) {
+    if let Some((stage, _)) = busier(stages).filter(|_| of.outlook() == Outlook::Better) {
         let all = large_work(stage).named;
         let longer = all.iter().filter(|one| one.change_ns > 0.0).take(IN_NEXT);
         let rows = named_work(longer, SHORT_NAME);

@@ -30,6 +30,14 @@ fn logarithmic_mean(a: f64, b: f64) -> f64 {
     if ratio.abs() < 1e-9 { a } else { (b - a) / ratio }
 }
 
+/// Whether this noise judges nothing of two values: that of their ratio, which is as wide for their reciprocals.
+pub(crate) fn is_wide(noise: f64, [a, b]: [f64; 2]) -> bool {
+    match a > 0.0 && b > 0.0 {
+        true => noise / logarithmic_mean(a, b) >= WIDE.ln(),
+        false => noise >= a.abs(),
+    }
+}
+
 impl Spread {
     fn relative_to(self, value: f64) -> Self {
         Self { standard_error: self.standard_error / value.abs(), ..self }
@@ -138,11 +146,7 @@ fn judge_by_pairs(
         };
         let is_wide = || match allowed {
             Some([least, most]) => most >= a.abs() || least <= a.abs() * (1.0 / WIDE - 1.0),
-            // Of two values: that of their ratio, which is as wide for their reciprocals.
-            None if a > 0.0 && b > 0.0 => {
-                threshold.is_some_and(|noise| noise / logarithmic_mean(a, b) >= WIDE.ln())
-            }
-            None => threshold.is_some_and(|noise| noise >= a.abs()),
+            None => threshold.is_some_and(|noise| is_wide(noise, [a, b])),
         };
         let exceeds_value = verdict == Verdict::None && a != b && is_wide();
         let single = single.filter(|_| method == NoiseMethod::OneAgainstSeveral);

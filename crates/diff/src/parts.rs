@@ -252,7 +252,11 @@ impl StageChange {
             true if idle.verdict.is_beyond(change_ns / NS_PER_MS, idle.noise.least()) => {
                 (idle.verdict, idle.noise)
             }
-            true if is_less => (Verdict::None, step),
+            true if is_less => {
+                let sides_ms =
+                    [0, 1].map(|at| (all.sides_ns[at] - gaps_part.sides_ns[at]) / NS_PER_MS);
+                (Verdict::None, step.of_part(sides_ms))
+            }
             _ => (verdict, Noise { unlike: idle.noise.unlike, ..noise }),
         };
         let verdict = if noise.unlike { Verdict::None } else { verdict };

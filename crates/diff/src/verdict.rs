@@ -132,7 +132,10 @@ pub(crate) fn verdict(of: &Comparison) -> String {
     let rate = times.first().filter(|(stage, _)| is_same || has_time(stage));
     let rate = rate.and_then(|(stage, _)| throughput(stage, is_open));
     let (rate, rate_text) = rate.unzip();
-    let first = times.first().map(|(stage, _)| *stage);
+    // The verdict has both of their numbers.
+    let named = times.iter().enumerate();
+    let named = named.filter(|(at, (stage, _))| *at == 0 || !has_time(stage));
+    let with_both: Vec<&StageChange> = named.map(|(_, (stage, _))| *stage).collect();
     let mut texts: Vec<String> = times.into_iter().take(STAGES).map(|(_, text)| text).collect();
     texts.splice(texts.len().min(1)..texts.len().min(1), rate_text);
     if more > 0 {
@@ -150,7 +153,7 @@ pub(crate) fn verdict(of: &Comparison) -> String {
             busier(&stages).map(|(stage, longer)| format!("but {} GPU busy {longer}", name(stage))),
         );
     }
-    texts.extend(open_text(of, first.filter(|_| is_same)));
+    texts.extend(open_text(of, &with_both));
     texts.extend(unlike(&stages, !is_open));
     texts.extend(came_and_went(&stages));
     let basis = match (of.before.len(), of.after.len()) {
@@ -232,27 +235,27 @@ fn open_numbers(stage: &StageChange) -> Vec<&MetricChange> {
 /// The stages whose time, or else whose tokens per second, several runs do not judge, although it changed by enough to
 /// matter: `prefill +41.5 %`. Nothing where the head of the verdict says that nothing is judged.
 pub(crate) fn open_stages(of: &Comparison) -> Vec<String> {
-    large_open(of, None)
+    large_open(of, &[])
 }
 
-/// `besides`: the stage that the verdict has both numbers of.
-fn large_open(of: &Comparison, besides: Option<&StageChange>) -> Vec<String> {
+/// `besides`: the stages that the verdict has both numbers of.
+fn large_open(of: &Comparison, besides: &[&StageChange]) -> Vec<String> {
     let is_told = of.is_of_two_runs() || of.outlook() == Outlook::NotJudged;
-    let is_named = |stage: &StageChange| besides.is_some_and(|named| std::ptr::eq(named, stage));
+    let is_named = |stage: &StageChange| besides.iter().any(|named| std::ptr::eq(*named, stage));
     let stages = timed(of).into_iter().filter(|stage| !is_told && !is_named(stage));
     let large = stages.filter_map(|stage| {
         let mut open = open_numbers(stage).into_iter();
         let large = open.find(|it| {
             it.change_percent.is_some_and(|percent| percent.abs() >= LEAST_NAMED * 100.0)
         })?;
-        let what = if large.metric == "tokens_per_s" { " tokens/s" } else { "" };
-        Some(format!("{}{what} {} %", name(stage), signed(large.change_percent?, 1)))
+        let what = if large.metric == "tokens_per_s" { "tokens/s" } else { "time" };
+        Some(format!("{} {what} {} %", name(stage), signed(large.change_percent?, 1)))
     });
     large.take(STAGES).collect()
 }
 
 /// `prefill +41.5 % is not judged`, next to what is.
-fn open_text(of: &Comparison, besides: Option<&StageChange>) -> Option<String> {
+fn open_text(of: &Comparison, besides: &[&StageChange]) -> Option<String> {
     let open = large_open(of, besides);
     let are = if open.len() > 1 { "are" } else { "is" };
     (!open.is_empty()).then(|| format!("{} {are} {NOT_JUDGED}", open.join(" and ")))
@@ -323,11 +326,11 @@ fn changed_stage(stage: &StageChange, by_rate: bool) -> Option<Changed> {
         true => format!("{text}, within noise"),
         false => text,
     });
-    let text = match (time, disagreeing_mean(stage, rate)) {
-        (Some(time), Some(why)) => format!("{text}, but {time}: {why}"),
+    let why = slow_steps(stage, rate).map_or_else(String::new, |why| format!(" ({why})"));
+    let text = match time {
         // Several calls at a time: each takes as long as one alone.
-        (Some(time), None) => format!("{text}; {time}"),
-        (None, _) => text,
+        Some(time) => format!("{text}{why}; {time}"),
+        None => text,
     };
     Some(Changed { change, text, p_value: rate.noise.p_value })
 }
@@ -407,15 +410,14 @@ fn opposed_mean(stage: &StageChange, time: &MetricChange) -> Option<String> {
     Some(format!("median {median} %, but mean {mean} %"))
 }
 
-/// That a rate follows the mean step, and the median one did not change: some steps are slow, or no longer are.
-fn disagreeing_mean(stage: &StageChange, rate: &MetricChange) -> Option<String> {
+/// That a rate follows the mean step, which changed by more than the median one: some steps are slow, or no longer are.
+fn slow_steps(stage: &StageChange, rate: &MetricChange) -> Option<&'static str> {
     let percent = |name| stage.metric(name)?.change_percent;
     let [median, mean] = [percent("step_ms")?, percent("step_mean_ms")?];
     let follows_mean = rate.change_percent? * mean < 0.0 && !stage.has_other_steps();
     let is_apart = (mean - median).abs() >= MEAN_APART && mean.abs() > median.abs();
-    let slow = if mean > 0.0 { "some slow steps" } else { "fewer slow steps" };
-    (follows_mean && is_apart)
-        .then(|| format!("mean and median disagree ({slow}: mean {} %)", signed(mean, 1)))
+    let slow = if mean > 0.0 { "more slow steps" } else { "fewer slow steps" };
+    (follows_mean && is_apart).then_some(slow)
 }
 
 /// Percentage points between the changes of the mean and of the median step that are worth a reason.

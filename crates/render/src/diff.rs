@@ -166,12 +166,17 @@ pub use screen::{HEIGHT, WIDTH};
 /// One screen, of so many columns and, if possible, lines. Of three sides or more it has their table, and the pairs are on
 /// the whole page.
 pub fn screens(diff: &Diff, width: usize, height: usize) -> String {
-    if sides::first(diff).is_some() {
-        let table = all_sides(diff);
-        let table = if width < NAMES_WIDTH { without_names(&table) } else { table };
-        let table = aligned(&table, width);
-        let next = screen::next_of_all(diff, width).join("\n");
-        return format!("{}\n\n{next}\n", table.trim_end());
+    if let Some(first) = sides::first(diff) {
+        let heading = aligned(&format!("# {}\n", plain(&sides::heading(first))), width);
+        let with = |(stages, lines): &(usize, usize)| {
+            let verdicts = screen::items(&pair_verdicts(diff), width, *lines);
+            let table = aligned(&sides::table(diff, *stages), width);
+            let next = screen::next_of_all(diff, width).join("\n");
+            format!("{heading}{verdicts}\n{}\n\n{next}\n", table.trim_end())
+        };
+        let fits = |screen: &String| screen.lines().count() <= screen::room(height);
+        let mut all = SIDES.iter().map(with);
+        return all.find(fits).unwrap_or_else(|| with(&(1, 1)));
     }
     let screen = |of: &Comparison| screen::screen(of, width, height).join("\n") + "\n";
     diff.comparisons.iter().map(screen).collect::<Vec<_>>().join("\n")
@@ -181,27 +186,40 @@ pub fn screens(diff: &Diff, width: usize, height: usize) -> String {
 fn all_sides(diff: &Diff) -> String {
     let heading = sides::first(diff).map(sides::heading);
     heading.map_or_else(String::new, |heading| {
-        let verdict =
-            |of: &Comparison| format!("- {}: {}\n", plain(&title(of)), plain(&of.verdict));
-        let verdicts: String = diff.comparisons.iter().map(verdict).collect();
-        format!("# {}\n\n{verdicts}\n{}", plain(&heading), sides::table(diff))
+        let verdicts = pair_verdicts(diff);
+        let verdicts: String = verdicts.iter().map(|text| format!("- {}\n", plain(text))).collect();
+        let table = sides::table(diff, sides::STAGES);
+        format!("# {}\n\n{verdicts}\n{table}", plain(&heading))
     })
 }
 
-/// The verdict of each comparison behind what is to be known before it, a line each; of several, with its runs.
-pub fn verdicts(diff: &Diff) -> String {
-    let comparable = |of: &Comparison| {
+/// What of all sides fits a terminal, the first that does: stages in their table, and lines of the verdict of a pair.
+const SIDES: [(usize, usize); 6] =
+    [(sides::STAGES, usize::MAX), (2, usize::MAX), (2, 3), (1, usize::MAX), (1, 3), (1, 2)];
+
+/// The verdict of each pair with what is to be known before it.
+fn pair_verdicts(diff: &Diff) -> Vec<String> {
+    diff.comparisons.iter().map(|of| format!("{}: {}", page_title(of), said(of))).collect()
+}
+
+/// The verdict of a comparison behind what is to be known before it.
+fn said(of: &Comparison) -> String {
+    let comparable = || {
         let line = of.lines.iter().find(|line| line.label == "comparable")?;
         let (clause, _) = line.text.split_once("; ").unwrap_or((&line.text, ""));
         clause.starts_with(WITH_CARE).then(|| format!("Comparable {clause}."))
     };
-    let said = |of: &Comparison| match of.caution().or_else(|| comparable(of)) {
-        Some(caution) => format!("{caution} {}\n", of.verdict),
-        None => format!("{}\n", of.verdict),
-    };
+    match of.caution().or_else(comparable) {
+        Some(caution) => format!("{caution} {}", of.verdict),
+        None => of.verdict.clone(),
+    }
+}
+
+/// The verdict of each comparison behind what is to be known before it, a line each; of several, with its runs.
+pub fn verdicts(diff: &Diff) -> String {
     match diff.comparisons.as_slice() {
-        [of] => said(of),
-        all => all.iter().map(|of| format!("{}: {}", title(of), said(of))).collect(),
+        [of] => said(of) + "\n",
+        _ => pair_verdicts(diff).iter().map(|text| format!("{text}\n")).collect(),
     }
 }
 
@@ -310,9 +328,7 @@ fn without_names(page: &str) -> String {
     let mut out = String::new();
     for line in page.lines() {
         let cut = line.strip_suffix(" |").and_then(|row| row.rsplit_once(" |"));
-        let is_extra =
-            |last: &str| [NAME, sides::RATE].iter().any(|name| last.eq_ignore_ascii_case(name));
-        let heading = cut.is_some_and(|(_, last)| is_extra(last.trim()));
+        let heading = cut.is_some_and(|(_, last)| last.trim().eq_ignore_ascii_case(NAME));
         is_named = line.starts_with('|') && (is_named || heading);
         match cut.filter(|_| is_named) {
             Some((row, _)) => out.push_str(&format!("{row} |\n")),

@@ -302,9 +302,9 @@ fn no_difference_needs_a_judgement_of_every_main_number() {
     let start = "Undecided (4 vs 4 runs): prefill median call time +62.6 % [";
     assert!(one.verdict.starts_with(start), "{}", one.verdict);
     assert!(one.verdict.ends_with("], not judged"), "named once: {}", one.verdict);
-    assert_eq!(line(&one, "next"), "record more runs, in turn, to judge prefill +62.6 %");
+    assert_eq!(line(&one, "next"), "record more runs, in turn, to judge prefill time +62.6 %");
     let two = found(&side(calm, wild, wild), &side(stirred, wilder, wilder));
-    assert!(two.verdict.ends_with("; prefill +62.6 % is not judged"), "{}", two.verdict);
+    assert!(two.verdict.ends_with("; prefill time +62.6 % is not judged"), "{}", two.verdict);
     let none = found(&side(calm, calm, calm), &side(stirred, stirred, stirred));
     assert!(none.verdict.starts_with("No difference beyond noise (4 vs 4"), "{}", none.verdict);
 }
@@ -336,11 +336,11 @@ fn a_stage_that_is_not_judged_stands_in_the_verdict() {
         [21_000_000, 15_400_000, 31_600_000, 22_000_000].map(|ns| of(5_000_000 + ns / 100, ns));
     let found = diff(&before.each_ref(), &after.each_ref(), &[], false);
     assert_eq!(found.outlook(), Outlook::Better, "{}", found.verdict);
-    assert!(found.verdict.ends_with("; prefill +42.4 % is not judged"), "{}", found.verdict);
+    assert!(found.verdict.ends_with("; prefill time +42.4 % is not judged"), "{}", found.verdict);
     let next = line(&found, "next");
     assert_eq!(
         next,
-        "the change helps: keep it; record more runs, in turn, to judge prefill +42.4 %"
+        "the change helps: keep it; record more runs, in turn, to judge prefill time +42.4 %"
     );
 }
 

@@ -12,7 +12,8 @@ use super::tables::{
     OfRuns, condition_table, details, of_runs, other_tables, run_values, shown_stages, stage_table,
 };
 use super::{
-    COMMAND, OTHERWISE, REST, SideFacts, in_folder, page_title, parts as named, screen, sides,
+    COMMAND, OTHERWISE, REST, SideFacts, in_folder, option_of, page_title, parts as named, said,
+    screen, sides,
     words::{MEANS, words},
 };
 use crate::html::markdown::{attribute, html as from_markdown, text as escaped};
@@ -46,7 +47,7 @@ pub fn html(diff: &Diff, links: &BTreeMap<String, String>) -> String {
     let is_single = diff.comparisons.len() == 1;
     let parts: String = parts.map(|(at, of)| comparison(of, at, links, is_single)).collect();
     let entry = |(at, (of, title)): (usize, (&Comparison, &String))| {
-        let (title, verdict) = (breakable(title), with_code(&of.verdict, escaped));
+        let (title, verdict) = (breakable(title), with_code(&tied(&said(of)), escaped));
         format!("<li><a href=\"#comparison-{at}\">{title}</a>: {verdict}</li>\n")
     };
     let contents: String = match diff.comparisons.len() {
@@ -55,7 +56,7 @@ pub fn html(diff: &Diff, links: &BTreeMap<String, String>) -> String {
             let named = diff.comparisons.iter().zip(&titles).enumerate();
             let entries: String = named.map(entry).collect();
             let all = sides::first(diff).map(|first| {
-                let table = marked(&sides::table(diff));
+                let table = marked(&sides::table(diff, sides::STAGES));
                 (format!("<h1>{}</h1>\n", breakable(&sides::heading(first))), table)
             });
             let (heading, table) = all.unwrap_or_default();
@@ -83,7 +84,7 @@ const THEME: &str = "<label class=\"theme\"><input type=\"checkbox\" aria-label=
 fn comparison(
     of: &Comparison,
     at: usize,
-    links: &BTreeMap<String, String>,
+    reports: &BTreeMap<String, String>,
     is_single: bool,
 ) -> String {
     let is_weighty = of.differences.iter().any(|d| d.severity >= Severity::Warning);
@@ -103,6 +104,8 @@ fn comparison(
         };
         of.lines.iter().filter(|line| labels.contains(&line.label.as_str())).map(line).collect()
     };
+    // Of several pairs, each would have them.
+    let id = |id: &str| if is_single { format!(" id=\"{id}\"") } else { String::new() };
     let first = screen::pictured(of);
     let numbers = |stage: &StageChange| {
         let is_first = first.is_some_and(|first| first.stage == stage.stage);
@@ -116,7 +119,7 @@ fn comparison(
     };
     let picture: Option<String> = first.map(|stage| {
         let said = escaped(&format!("{}: {}", stage.stage, whole_of(stage)));
-        format!("<h2>{said}</h2>\n{}", bars(stage, of))
+        format!("<h2{}>{said}</h2>\n{}", id("parts"), bars(stage, of))
     });
     let numbers: String = shown_stages(of).map(numbers).collect();
     let others = other_tables(of);
@@ -129,24 +132,51 @@ fn comparison(
     let caution = of.caution().map(|said| {
         format!("<div class=\"unlike\">\n<p class=\"verdict\">{}</p>\n</div>\n", escaped(&said))
     });
+    let runs = single_runs(of, id);
+    let numbers = match numbers.is_empty() {
+        true => numbers,
+        false => format!("<h2{}>All numbers</h2>\n{numbers}", id("numbers")),
+    };
+    let others = format!(
+        "<div class=\"others\"{}>\n{}{}</div>\n",
+        id("others"),
+        marked(&others),
+        marked(&note)
+    );
+    let picture = picture.unwrap_or_default();
+    let all = [&runs, &picture, &numbers, &others];
+    let is_there =
+        |(at, _): &(&str, &str)| *at == "sides" || all.iter().any(|html| html.contains(&id(at)));
+    let links = SECTIONS.iter().filter(|_| is_single).filter(|section| is_there(section));
+    let links: Vec<String> =
+        links.map(|(at, title)| format!("<a href=\"#{at}\">{title}</a>")).collect();
+    let links = links.join(" · ");
+    let links = if is_single { format!("<nav>{links}</nav>\n") } else { links };
     format!(
         "<section id=\"comparison-{at}\">\n<h1>{}</h1>\n<div class=\"answer\">\n{}<div class=\"{}\">\n<p class=\"verdict\">{}</p>\n\
-         </div>\n<dl>\n{}</dl>\n</div>\n{open}<dl class=\"answer runs\">\n{}</dl>\n{}<div class=\"stages\">\n{}</div>\n{}{}<dl class=\"answer\">\n{}</dl>\n{}{}{close}</section>\n",
+         </div>\n<dl>\n{}</dl>\n</div>\n{links}{open}{picture}<div class=\"stages\">\n{}</div>\n{}{runs}<dl class=\"answer\">\n{}</dl>\n\
+         <h2{}>Runs of each side</h2>\n<dl class=\"answer runs\">\n{}</dl>\n{numbers}{others}{close}</section>\n",
         breakable(&page_title(of)),
-        caution.unwrap_or_default(),
+        conditions(of) + &caution.unwrap_or_default(),
         kind(of),
         with_code(&tied(&of.verdict), escaped),
-        conditions_line(of) + &lines(&FIRST_LINES),
-        both_sides(of, links),
-        marked(&condition_table(of)),
+        lines(&FIRST_LINES),
         marked(&stage_table(of)),
-        single_runs(of),
-        picture.unwrap_or_default(),
+        marked(&condition_table(of)),
         lines(&OTHER_LINES),
-        if numbers.is_empty() { numbers } else { format!("<h2>All numbers</h2>\n{numbers}") },
-        format_args!("<div class=\"others\">\n{}{}</div>\n", marked(&others), marked(&note))
+        id("sides"),
+        both_sides(of, reports),
     )
 }
+
+/// The sections of the page of a pair.
+const SECTIONS: [(&str, &str); 5] = [
+    ("parts", "Parts of the step"),
+    ("runs", "Individual runs"),
+    ("sides", "Runs of each side"),
+    ("numbers", "All numbers"),
+    ("others", "Differences between the sides, terms"),
+];
 
 /// Warnings whose meaning stands below the line `comparable`; the table has that of all.
 const WARNINGS: usize = 3;
@@ -264,18 +294,19 @@ fn with_code(text: &str, shown: fn(&str) -> String) -> String {
 }
 
 /// A strip for each side of each number, with a dot for each run; nothing of one run per side.
-fn single_runs(of: &Comparison) -> String {
+fn single_runs(of: &Comparison, id: impl Fn(&str) -> String) -> String {
     let numbers = of_runs(of);
     let rows: String = numbers.iter().filter_map(|number| strips(of, number)).collect();
     if rows.is_empty() {
         return rows;
     }
     format!(
-        "<h2>Individual runs</h2>\n<div class=\"table\"><table class=\"strips\">\n<thead><tr><th>Number</th>\
+        "<h2{}>Individual runs</h2>\n<div class=\"table\"><table class=\"strips\">\n<thead><tr><th>Number</th>\
          <th>Side</th><th class=\"n end\">Min</th><th class=\"n\">Median</th><th class=\"n end\">Max</th>\
          <th>Each run</th></tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n<p class=\"legend\">Each dot is a run, and the line is the median. Both \
          sides of a number share one scale, which does not begin at 0.</p>\n\
          <details>\n<summary>Values of each run</summary>\n{}</details>\n",
+        id("runs"),
         marked(&run_values(of, &numbers))
     )
 }
@@ -331,36 +362,40 @@ fn whole_of(stage: &StageChange) -> String {
     named::whole(stage, &stage.parts())
 }
 
-/// What became of all conditions, with its colour; nothing without any.
-fn conditions_line(of: &Comparison) -> String {
+/// What became of all conditions, with its colour, in front of the verdict; nothing without any.
+fn conditions(of: &Comparison) -> String {
+    let all = of.conditions.len();
     let named = |is: fn(&ConditionResult) -> bool, what: &str| {
-        let rows: Vec<&str> =
-            of.conditions.iter().filter(|row| is(row)).map(|row| row.condition.as_str()).collect();
-        (!rows.is_empty()).then(|| format!("{what}: {}", rows.join(", ")))
+        let rows = of.conditions.iter().filter(|row| is(row));
+        let rows: Vec<String> =
+            rows.map(|row| format!("{} '{}'", option_of(row), row.condition)).collect();
+        let which = if all == 1 {
+            "condition".to_owned()
+        } else {
+            format!("{} of {all} conditions", rows.len())
+        };
+        (!rows.is_empty()).then(|| capitalised(&format!("{which} {what}: {}", rows.join(", "))))
     };
     let failed = named(|row| row.outcome.fails(), "failed");
     let undecided = named(|row| row.outcome == Outcome::Undecided, "not decided");
-    let kind = match (&failed, &undecided, of.conditions.is_empty()) {
-        (_, _, true) => return String::new(),
-        (Some(_), ..) => " class=\"bad\"",
-        (None, Some(_), _) => " class=\"fair\"",
-        _ => "",
+    let kind = match (&failed, &undecided, all) {
+        (_, _, 0) => return String::new(),
+        (Some(_), ..) => "bad",
+        (None, Some(_), _) => "fair",
+        _ => "good",
     };
     let said: Vec<String> = failed.into_iter().chain(undecided).collect();
-    let said = if said.is_empty() { "all passed".to_owned() } else { said.join("; ") };
-    format!("<div{kind}><dt>conditions</dt><dd>{}</dd></div>\n", breakable(&said))
+    let passed = || format!("Passed: {}", counted(all as u64, "condition"));
+    let said = if said.is_empty() { passed() } else { said.join("; ") };
+    format!("<div class=\"{kind}\">\n<p class=\"verdict\">{}</p>\n</div>\n", breakable(&said))
 }
 
-/// The colour of the answer: that of a condition that did not pass, or else of the stages that the verdict names. Warnings
-/// have lines of their own.
+/// The colour of the answer: that of the stages that the verdict names. Conditions and warnings have boxes of their own.
 fn kind(of: &Comparison) -> &'static str {
-    let is_undecided = of.conditions.iter().any(|row| row.outcome == Outcome::Undecided);
     match of.outlook() {
-        _ if of.conditions.iter().any(|row| row.outcome.fails()) => "bad",
         _ if !of.unlike.is_empty() => "fair",
         _ if of.is_doubted() => "fair",
         Outlook::Worse => "bad",
-        _ if is_undecided => "fair",
         Outlook::Better => "good",
         // What is marked as worse below does not stand under an all-clear, and neither does a stage of one side.
         Outlook::Same if of.any_worse() || !has_all(of) => "fair",
@@ -524,7 +559,8 @@ fn bars(stage: &StageChange, of: &Comparison) -> String {
     let means = if of.is_of_two_runs() { "" } else { MEANS };
     let smaller = smaller(stage, &in_sums);
     let limits = if (bars.clone() + &smaller).contains("too small") { LIMITS } else { "" };
-    let notes: Vec<String> = [legend, means.to_owned(), limits.to_owned(), gaps(&parts)].into();
+    let notes: Vec<String> =
+        [legend, means.to_owned(), limits.to_owned(), gaps(stage, &parts, &in_sums)].into();
     let notes = notes.iter().filter(|note| !note.is_empty());
     let notes: String = notes.map(|note| format!("<p class=\"legend\">{note}</p>\n")).collect();
     format!(
@@ -557,8 +593,9 @@ const LIMITS: &str = "Too small: less than the minimum change that the line Nois
 const COUNTED_TWICE: &str = "negative, because concurrent work is counted in every part";
 
 /// Launch gaps next to the causes of the same idle time, where they say more.
-fn gaps(parts: &Parts<'_>) -> String {
-    let said = screen::other_breakdown(parts, "All numbers");
+fn gaps(stage: &StageChange, parts: &Parts<'_>, unnamed: &[&PartChange<'_>]) -> String {
+    let unnamed = unnamed.iter().copied();
+    let said = screen::other_breakdown(stage, parts, unnamed, "All numbers");
     said.map_or_else(String::new, |said| escaped(&capitalised(&said)))
 }
 

@@ -171,6 +171,22 @@ pub(super) fn screen(of: &Comparison, width: usize, height: usize) -> Vec<String
     fitting.or_else(|| Some(with(TIGHT.last()?, true))).unwrap_or_default()
 }
 
+/// The lines of a screen that a terminal of this height has room for.
+pub(super) fn room(height: usize) -> usize {
+    height.max(HEIGHT).saturating_sub(PROMPTS)
+}
+
+/// A list whose items have at most so many lines each.
+pub(super) fn items(texts: &[String], width: usize, most: usize) -> String {
+    let width = width.clamp(WIDTHS.0, WIDTHS.1);
+    let item = |text: &String| {
+        let marks = std::iter::once("- ").chain(std::iter::repeat("  "));
+        let lines = fitted(text, width - 3, most).into_iter().zip(marks);
+        lines.map(|(line, mark)| format!("{mark}{line}\n")).collect::<String>()
+    };
+    texts.iter().map(item).collect()
+}
+
 /// The title in so many characters: a long one has the folders of the runs without those above them.
 fn short_title(of: &Comparison, limit: usize) -> String {
     let whole = title(of);
@@ -406,7 +422,9 @@ fn bars(of: &Comparison, width: usize, most: usize, spared: Spared) -> Vec<Strin
         (false, true) => legend.push(open),
         (false, false) => {}
     }
-    legend.extend(other_breakdown(&parts, "--full").filter(|_| spared < Gaps));
+    let unnamed = sums.iter().flat_map(|sum| sum.parts.iter().copied());
+    let other = other_breakdown(stage, &parts, unnamed, "--full");
+    legend.extend(other.filter(|_| spared < Gaps));
     let room = width - NUMBER_CHARS - 2;
     let mut line = String::new();
     for meaning in legend {
@@ -430,10 +448,21 @@ const CHANGE: &str = "█";
 const NOISE_BAR: &str = "░";
 const OPEN: &str = "□";
 
-/// What else divides the idle time that the bars divide, and where that is.
-pub(super) fn other_breakdown(parts: &Parts<'_>, place: &str) -> Option<String> {
+/// What else divides the idle time that the bars divide, and where that is; or why no cause divides that of `unnamed` parts,
+/// which share a bar and so have no room for it.
+pub(super) fn other_breakdown<'p>(
+    stage: &StageChange,
+    parts: &Parts<'_>,
+    mut unnamed: impl Iterator<Item = &'p PartChange<'p>>,
+    place: &str,
+) -> Option<String> {
     let causes = format!("{place}: the same idle time by host activity");
-    parts.gaps_text().or(parts.has_other_causes.then_some(causes))
+    let absent = || {
+        let (why, _) = stage.host_absent.as_deref()?.split_once(':')?;
+        let is_idle = unnamed.any(|part| part.work.is_empty());
+        is_idle.then(|| format!("idle causes unknown: {why} ({place})"))
+    };
+    parts.gaps_text().or(parts.has_other_causes.then_some(causes)).or_else(absent)
 }
 
 /// What a change exceeds. One run per side does not show how much runs differ.

@@ -1,16 +1,16 @@
 //! Several sides against the first one -> one table of all, in front of the page of each pair.
 
 use stage2_contract::text::{code, plain};
-use stage2_diff::{ComparedRun, Comparison, Diff, GONE, MetricChange, Presence, StageChange};
+use stage2_diff::{
+    ComparedRun, Comparison, Diff, GONE, MetricChange, MetricUnit, OwnTime, Presence, StageChange,
+};
 
-use super::tables::{noise_cell, percent_cell, rate, side_cells, stage_time};
+use super::tables::{cell, noise_cell, percent_cell, rate, side_cells, stage_time};
 use super::{in_folder, side_name};
 use crate::table::{Table, name as table_name};
 
 /// Stages in the table.
-const STAGES: usize = 3;
-/// A column that the verdicts repeat, which a narrow terminal leaves out.
-pub(super) const RATE: &str = "tokens/s, change %";
+pub(super) const STAGES: usize = 3;
 /// Rows of it.
 const ROWS: usize = 64;
 
@@ -20,10 +20,11 @@ struct Row<'c> {
     /// The time and what it is of; the side is that before the change in the row of the first one.
     time: Option<(&'c MetricChange, String)>,
     rate: Option<&'c MetricChange>,
+    /// Its time where the other side has one of something else.
+    own: Option<&'c OwnTime>,
     is_first: bool,
     is_on_both: bool,
     word: &'static str,
-    rate_word: &'static str,
 }
 
 /// The side that all others are compared with; nothing of a single pair, or of pairs of different sides.
@@ -44,7 +45,7 @@ pub(super) fn name(runs: &[ComparedRun]) -> String {
 }
 
 /// The times and the tokens per second of the stages on all sides; nothing where they have no side in common.
-pub(super) fn table(diff: &Diff) -> String {
+pub(super) fn table(diff: &Diff, stages_shown: usize) -> String {
     let Some(first) = first(diff) else { return String::new() };
     let mut stages: Vec<&str> = Vec::new();
     for stage in diff.comparisons.iter().flat_map(Comparison::of_model) {
@@ -52,7 +53,14 @@ pub(super) fn table(diff: &Diff) -> String {
             stages.push(&stage.stage);
         }
     }
-    stages.into_iter().take(STAGES).map(|stage| of_stage(diff, first, stage)).collect()
+    let shown = stages.iter().take(stages_shown);
+    let mut out: String = shown.map(|stage| of_stage(diff, first, stage)).collect();
+    let more = stages.iter().take(STAGES).skip(stages_shown).map(|stage| plain(stage));
+    let more: Vec<String> = more.collect();
+    if !more.is_empty() {
+        out.push_str(&format!("Also compared: {} (--full).\n\n", more.join(", ")));
+    }
+    out
 }
 
 fn of_stage(diff: &Diff, first: &[ComparedRun], stage: &str) -> String {
@@ -82,17 +90,20 @@ fn of_stage(diff: &Diff, first: &[ComparedRun], stage: &str) -> String {
     };
     let table = Table::first(ROWS, &rows)
         .left("side", |row| code(row.side.strip_prefix("baseline:").unwrap_or(&row.side)))
-        .right("time, ms", |row| row.time.as_ref().map(|(time, _)| value(row, time)))
-        .right("change %", |row| time(row, percent_cell))
-        .left(super::tables::NOISE, |row| time(row, noise_cell))
+        .right("time, ms", |row| match (&row.time, row.own) {
+            (Some((time, _)), _) => Some(value(row, time)),
+            (None, own) => own.map(|own| cell(own.ms, |ms| MetricUnit::Ms.shown(ms))),
+        })
+        .left("change %", |row| time(row, with_noise))
         .left("difference", |row| (!row.is_first).then(|| row.word.to_owned()))
         .right("tokens/s", |row| row.rate.map(|rate| value(row, rate)))
-        .left(RATE, |row| {
-            row.rate.filter(|_| !row.is_first).map(|rate| judged_cell(rate, row.rate_word))
+        .left("change %", |row| row.rate.filter(|_| !row.is_first).map(with_noise))
+        .left("time of", |row| {
+            row.own.map(|own| format!("p50 per {}", own.per)).or_else(|| unlike(row))
         })
-        .left("time of", unlike)
         .markdown_with_rest_in("the JSON");
-    format!("## {}: {}\n\n{table}", table_name(stage), plain(&all_of))
+    let of = if all_of.is_empty() { String::new() } else { format!(": {}", plain(&all_of)) };
+    format!("## {}{of}\n\n{table}", table_name(stage))
 }
 
 impl Row<'_> {
@@ -115,17 +126,15 @@ fn row(stage: &StageChange, side: String, is_first: bool) -> Row<'_> {
     };
     let is_on_both = stage.presence == Presence::Both;
     let rate = rate(stage);
-    let rate_word = rate.map_or("", |rate| stage.word(rate));
-    Row { side, time, rate, is_first, is_on_both, word, rate_word }
+    let own = stage.own_times.as_ref().map(|[before, after]| if is_first { before } else { after });
+    Row { side, time, rate, own, is_first, is_on_both, word }
 }
 
-/// `+105.0 ± 35.2 %`, or `+12.6 (within noise)`: a change does not stand alone.
-fn judged_cell(metric: &MetricChange, word: &str) -> String {
-    let percent = percent_cell(metric);
-    match metric.verdict.is_change() {
-        true => format!("{percent} {}", noise_cell(metric)),
-        false if word == "equal" => percent,
-        false => format!("{percent} ({word})"),
+/// `+105.0 ± 35.2 %`, or `-23.2 [-77.2, +8.2] %`: a change does not stand alone.
+fn with_noise(metric: &MetricChange) -> String {
+    match metric.change {
+        Some(0.0) => "equal".to_owned(),
+        _ => format!("{} {}", percent_cell(metric), noise_cell(metric)),
     }
 }
 
@@ -149,7 +158,7 @@ mod tests {
         };
         let of = |pairs: Vec<Comparison>| Diff::of(pairs, String::new());
         let all = of(vec![against("x/a", "x/b", &new), against("x/a", "x/c", &old)]);
-        let table = table(&all);
+        let table = table(&all, STAGES);
         let row = |side: &str| {
             let row = table.lines().find(|line| line.starts_with(&format!("| `{side}` |")));
             row.unwrap_or_else(|| panic!("{side}: {table}")).split(" | ").collect::<Vec<&str>>()
@@ -157,7 +166,10 @@ mod tests {
         let [first, second, third] = ["a", "b", "c"].map(row);
         assert!(first[1].parse::<f64>().is_ok() && first[2] == "–", "{first:?}");
         assert!(second[1] != first[1] && second[2].starts_with(['+', '-']), "{second:?}");
-        assert_eq!(third[4], "equal", "{third:?}");
+        assert_eq!([third[2], third[3]], ["equal"; 2], "{third:?}");
+        assert!(super::super::screens(&all, 80, 24).lines().count() <= 22, "one screen");
+        let unlike = screens(&all, 80, 24);
+        assert!(unlike.contains("- a → b: Hardly comparable: "), "what a pair alone says: {unlike}");
         let compared =
             third.last().is_some_and(|of| of.contains(&format!("first side: {}", third[1])));
         assert!(compared || third[1] == first[1], "the same run: {table}");
@@ -175,8 +187,8 @@ mod tests {
         let names = "metric for --fail-if";
         let has_names = |width| full_screen(&all, width).to_lowercase().contains(names);
         assert!(!has_names(100) && has_names(160));
-        assert_eq!(super::table(&of(vec![against("a", "b", &new)])), "", "one pair");
+        assert_eq!(super::table(&of(vec![against("a", "b", &new)]), STAGES), "", "one pair");
         let unlike = of(vec![against("a", "b", &new), against("d", "c", &new)]);
-        assert_eq!(super::table(&unlike), "", "no side in common");
+        assert_eq!(super::table(&unlike, STAGES), "", "no side in common");
     }
 }
