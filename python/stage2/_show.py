@@ -231,6 +231,8 @@ def html_of(table: Table) -> str:
 
 def _chosen(rows: Table) -> list[str]:
     """Return the names of the columns to show, the most important first."""
+    if rows._is_chosen:
+        return rows.columns
     first = [name for name in FIRST.get(rows.name, "").split() if name in rows.columns]
     known = [
         name
