@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import textwrap
 from html import escape
-from typing import TYPE_CHECKING, Any, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Iterable, Iterator, Mapping
 
 if TYPE_CHECKING:
     from ._tables import Table
@@ -23,7 +24,11 @@ _PROSE_CHARS = 2000
 """No sentence of a report is as long, but a file may hold anything."""
 _SPACE = "  "
 _SHARE = "_percent"
+_FACTORS = ("faster", "_factor", "_over_floor")
+_POINTS = " points"
 _CUT = "\N{HORIZONTAL ELLIPSIS}"
+_NO_BREAK = "\N{NO-BREAK SPACE}"
+_WORD_ENDS = re.compile(r"(?<=[_/.:=,-])(?=[^_/.:=,-])|(?<=[a-z0-9])(?=[A-Z])")
 _NUMBERS = ("pid", "_id", "line", "_index", "rank")
 """The ends of the names of numbers that are not amounts."""
 _PLACES = ("device", "path", "file")
@@ -162,7 +167,26 @@ def _without_hidden(table: Table) -> tuple[Table, str]:
 
 def _texts(rows: Table, name: str) -> list[str]:
     """Return a column as text, of which only what no cell could show is cut."""
-    return [_cut(_text(name, row[name]), _PROSE_CHARS) for row in rows]
+    values = [row[name] for row in rows]
+    floats = [value for value in values if isinstance(value, float)]
+    if rows.name == "metrics" and "unit" in rows.columns:
+        return [_of_metric(name, row) for row in rows]
+    if all(map(float.is_integer, floats)) and not _is_share(name) and not _is_factor(name):
+        values = [int(value) if isinstance(value, float) else value for value in values]
+    return [_cut(_text(name, value), _PROSE_CHARS) for value in values]
+
+
+def _of_metric(name: str, row: Mapping[str, Any]) -> str:
+    """Return a cell of a comparison: counts are whole, and shares change by points."""
+    value, unit = row[name], row["unit"]
+    if name == "change_percent" and unit == "percent" and isinstance(row["change"], float):
+        points = row["change"]
+        digits = "1g" if 0 < abs(points) < 0.005 else "2f"
+        return f"{points:{'+' if points else ''},.{digits}}{_POINTS}"
+    if name == "change_percent" and value is not None:
+        return _text(name, value) + " " * len(_POINTS)
+    is_whole = unit == "count" and isinstance(value, float) and value.is_integer()
+    return _text(name, int(value) if is_whole else value)
 
 
 def _in_cells(rows: Table, name: str, wide: int, below: list[str]) -> list[list[str]]:
@@ -170,12 +194,29 @@ def _in_cells(rows: Table, name: str, wide: int, below: list[str]) -> list[list[
     texts = _texts(rows, name)
     if name not in _PROSE:
         return [[text] for text in _shortened(texts, wide)]
-    cells = [textwrap.wrap(text, wide) or [""] for text in texts]
+    cells = [_lines(text, wide) for text in texts]
     for other in below:
         for cell, row, text in zip(cells, rows, _texts(rows, other)):
             if row[other]:
-                cell += textwrap.wrap(f"{other}: {text}", wide, subsequent_indent="  ")
+                cell += _lines(f"{other}: {text}", wide, _SPACE)
     return cells
+
+
+def _lines(text: str, wide: int, others: str = "") -> list[str]:
+    """Wrap a sentence. A name that is too long for a line breaks where one of its words ends."""
+    words = [part for word in text.split() for part in _parts(word, wide - len(others))]
+    return _wrap(" ".join(words), wide, "", others, break_long_words=True) or [""]
+
+
+def _parts(word: str, wide: int) -> Iterator[str]:
+    """Give the parts of a word that fit a line, no two of which fit it together."""
+    part = ""
+    for piece in _WORD_ENDS.split(word) if len(word) > wide else [word]:
+        if part and len(part) + len(piece) > wide:
+            yield part
+            part = ""
+        part += piece
+    yield part
 
 
 def _shortened(texts: list[str], limit: int) -> list[str]:
@@ -305,6 +346,10 @@ def _is_share(column: str) -> bool:
     return column.endswith(_SHARE)
 
 
+def _is_factor(column: str) -> bool:
+    return column.endswith(_FACTORS)
+
+
 def _level(table: Table, column: str) -> str:
     """Return the level that the heading of a column omits."""
     level = LEVELS.get(table.name, "")
@@ -321,15 +366,24 @@ def _heading(table: Table, column: str) -> str:
 def _text(column: str, value: Any) -> str:
     if value is None:
         return "-"
-    if _is_time(column) and isinstance(value, (int, float)):
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return visible(value)
+    text = _number(column, value)
+    return f"+{text}" if column.startswith("change") and value > 0 else text
+
+
+def _number(column: str, value: float) -> str:
+    if _is_time(column):
         return _time(value)
-    if isinstance(value, float):
-        if 1e3 <= abs(value) < 1e9:
-            return f"{value:,.0f}"
-        return f"{value:,.2f}" if value == 0 or 1 <= abs(value) < 1e3 else f"{value:.3g}"
-    if isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, int):
         return str(value) if column.endswith(_NUMBERS) else f"{value:,}"
-    return visible(value)
+    if _is_share(column) or column == "percent":
+        return "<0.01" if 0 < value < 0.005 else f"{value:,.2f}"
+    if _is_factor(column):
+        return f"{value:,.2f}x"
+    if 1e3 <= abs(value) < 1e9:
+        return f"{value:,.0f}"
+    return f"{value:,.2f}" if value == 0 or 1 <= abs(value) < 1e3 else f"{value:#.3g}"
 
 
 def _cut(text: str, limit: int, head: int | None = None) -> str:
@@ -346,7 +400,7 @@ def _time(ns: float) -> str:
     for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
         if abs(ns) >= size:
             return f"{ns / size:,.2f} {unit}"
-    return f"{ns:,.0f} ns"
+    return "<1 ns" if 0 < ns < 0.5 else f"{ns:,.0f} ns"
 
 
 def _terminal_width() -> int:
@@ -364,14 +418,20 @@ def wrapped(lines: Iterable[tuple[str, str]]) -> str:
 
 
 def _filled(text: str, first: str = "", others: str = "  ") -> str:
-    return textwrap.fill(
-        text,
-        _terminal_width(),
+    return "\n".join(_wrap(text, _terminal_width(), first, others, break_long_words=False))
+
+
+def _wrap(text: str, wide: int, first: str, others: str, *, break_long_words: bool) -> list[str]:
+    lines = textwrap.wrap(
+        # A number stays on the line of its unit.
+        re.sub(r"(?<=\d) (?=%|[mun]?s\b)", _NO_BREAK, text),
+        wide,
         initial_indent=first,
         subsequent_indent=others,
-        break_long_words=False,
+        break_long_words=break_long_words,
         break_on_hyphens=False,
     )
+    return [line.replace(_NO_BREAK, " ") for line in lines]
 
 
 def lines_html(lines: Iterable[tuple[str, str]]) -> str:

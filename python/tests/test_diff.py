@@ -113,6 +113,13 @@ def test_tables_show_the_change_first(monkeypatch: pytest.MonkeyPatch) -> None:
     assert head.split() == ["stage", "metric", "before", "after", "change", "%", "word"]
     step = change.metrics.row(stage="decode", metric="step_ms")
     assert first.split()[-2:] == [f"{step['change_percent']:.2f}", step["word"]]
+    # A share changes by points; in the frame, by percent of itself.
+    shown = {line.split()[1]: line.split()[2:] for line in str(change.metrics).splitlines()[1:21]}
+    assert shown["gpu_busy_percent"][2:4] == ["+10.22", "points"]
+    assert change.metrics.row(stage="decode", metric="gpu_busy_percent")["change_percent"] > 34
+    assert shown["window_transfer_percent"][2:] == ["0.00", "points", "equal"]
+    assert shown["kernels"] == ["211", "211", "0.00", "equal"]
+    assert shown["tokens_per_s"][2:] == ["+34.70", "higher"]
     with pytest.raises(KeyError, match="did you mean 'change_percent'"):
         change.metrics["change %"]
     assert str(change.work).splitlines()[0].split()[:4] == ["stage", "name", "before", "after"]

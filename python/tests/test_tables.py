@@ -653,6 +653,36 @@ def test_findings_and_takeaways_show_their_remedies(monkeypatch: pytest.MonkeyPa
                     assert "".join((row[column] or "").split()) in text, (path, name, column)
 
 
+@pytest.mark.parametrize("width", [40, 48, 80])
+def test_lines_break_between_words(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    for path in SAMPLES:
+        run = stage2.load(path)
+        head, *lines = str(run.host_causes).partition("host_causes:")[0].splitlines() or [""]
+        causes = "\n".join(line[head.find("cause") :] for line in lines)
+        words = re.compile(r"[A-Z]+[a-z]*|[a-z]+")
+        assert set(words.findall(causes)) <= set(words.findall(" ".join(run.host_causes["cause"])))
+        for shown in (str(run), str(run.takeaways), str(run.findings)):
+            assert not re.search(r"\d\n *(%|[mun]?s\b)", shown), shown
+
+
+def test_numbers_have_the_digits_that_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    run = sample("vllm_sorting")
+    lines = str(run.host_causes).splitlines()
+    causes = [line.split() for line in lines if line.startswith("decode")]
+    # Less than it shows, exact, and not known.
+    assert causes[7][:4] == ["decode", "0.09", "<0.01", "blocked"]
+    assert causes[9][:4] == ["decode", "<0.01", "0.00", "blocked"]
+    assert causes[11] == ["decode", "7.44", "-", "unknown"]
+    assert run.host_causes[-1]["error_percent"] is None
+    assert str(run.recommendations).splitlines()[1].split()[:2] == ["decode", "1.30x"]
+    assert str(run.engine_batches).splitlines()[2].split()[1:4] == ["16", "16", "16"]
+    row = {"stage": "a", "before": {"ns": 0.2}, "after": {"ns": 1.7}, "change_ns": 1.5}
+    _, shown, *_ = str(stage2.Table("work", [row])).splitlines()
+    assert shown.split()[1:] == ["<1", "ns", "2", "ns", "+2", "ns"]
+
+
 def test_names_are_cut_where_they_stay_different(monkeypatch: pytest.MonkeyPatch) -> None:
     kernels = sample("vllm_sorting").kernels
     for width in (80, 100, 160):
