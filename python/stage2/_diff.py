@@ -49,22 +49,25 @@ class Diff:
         """Name the sides, and return the verdict without its remarks."""
         verdict = visible(self.comparison.get("verdict")).partition(". ")[0].rstrip(".")
         verdict = self._caution() + verdict
-        sides = " -> ".join(self._side(name) for name in ("before", "after"))
         failed = "; a condition failed" if self.failed else ""
-        return f"<stage2.Diff {sides}: {verdict}{failed}>"
+        return f"<stage2.Diff {self._sides(' -> ')}: {verdict}{failed}>"
 
     def __str__(self) -> str:
-        """Return the lines and the conditions, wrapped at the width of the terminal."""
+        """Return the sides, the lines and the conditions, wrapped at the width of the terminal."""
         return wrapped(self._shown())
 
     def _repr_html_(self) -> str:
-        """Show the lines, the conditions and what changed most in a notebook."""
+        """Show the sides, the lines, the conditions and the first metrics in a notebook."""
         return lines_html(self._shown()) + self.metrics._repr_html_()
 
-    def _side(self, name: str) -> str:
-        runs = self._rows(name)
-        more = f" and {len(runs) - 1} more" if len(runs) > 1 else ""
-        return visible(runs[0].get("label")) + more if runs else name
+    def _sides(self, arrow: str) -> str:
+        """Name the runs of both sides."""
+        named = []
+        for name in ("before", "after"):
+            runs = self._rows(name)
+            more = f" and {len(runs) - 1} more" if len(runs) > 1 else ""
+            named.append(visible(runs[0].get("label")) + more if runs else name)
+        return arrow.join(named)
 
     def _shown(self) -> list[tuple[str, str]]:
         conditions = [
@@ -72,7 +75,7 @@ class Diff:
             for row in self.conditions
         ]
         shown = ((visible(outcome), visible(text)) for outcome, text in conditions)
-        return [*self.lines.items(), *shown]
+        return [("runs", self._sides(" \N{RIGHTWARDS ARROW} ")), *self.lines.items(), *shown]
 
     def _caution(self) -> str:
         """Return why the sides are hardly comparable, as a sentence, if they are."""

@@ -107,8 +107,7 @@ def text_of(table: Table) -> str:
     rows = table[:_SHOWN_ROWS]
     if not rows:
         return _filled(_size(table, []))
-    lead, below = _BELOW.get(table.name, ("", []))
-    below = [name for name in below if any(row[name] is not None for row in rows)]
+    lead, below = _below(rows)
     widths: dict[str, int] = {}
     wanted: dict[str, int] = {}
     room = _terminal_width()
@@ -150,6 +149,12 @@ def text_of(table: Table) -> str:
     lines = [line for cells in zip(*columns) for line in _side_by_side(cells)]
     notes = [_filled(note) for note in (_size(table, names), hidden) if note]
     return "\n".join([*lines, *notes, *_left_out(rows, names)])
+
+
+def _below(rows: Table) -> tuple[str, list[str]]:
+    """Return the column of sentences below whose cells others stand, and these."""
+    lead, below = _BELOW.get(rows.name, ("", [])) if not rows._is_chosen else ("", [])
+    return lead, [name for name in below if any(row[name] is not None for row in rows)]
 
 
 def _without_hidden(table: Table) -> tuple[Table, str]:
@@ -254,14 +259,25 @@ def html_of(table: Table) -> str:
     names = _chosen(rows)[:_SHOWN_COLUMNS]
     if not names:
         return f"<p>{escape(_size(table, names))}</p>"
+    lead, below = _below(rows)
     columns = []
     for name in names:
+        if name in below:
+            continue
         side = "left" if _is_text(rows, name) else "right"
         wraps = "min-width:24em;white-space:normal" if name in _PROSE else "white-space:nowrap"
-        style = f" style='text-align:{side};padding:2px 8px;{wraps}'"
+        style = f" style='text-align:{side};vertical-align:top;padding:2px 8px;{wraps}'"
         texts = _texts(rows, name)
-        shown = texts if name in _PROSE else _shortened(texts, _SHOWN_TEXT)
-        cells = [f"<td{style}>{escape(text)}</td>" for text in shown]
+        cells = [
+            escape(text) for text in (texts if name in _PROSE else _shortened(texts, _SHOWN_TEXT))
+        ]
+        for other in below if name == lead else []:
+            shown = zip(cells, rows, _texts(rows, other))
+            cells = [
+                f"{cell}<br><i>{escape(other)}:</i> {escape(text)}" if row[other] else cell
+                for cell, row, text in shown
+            ]
+        cells = [f"<td{style}>{cell}</td>" for cell in cells]
         columns.append([f"<th{style}>{escape(_heading(rows, name))}</th>", *cells])
     head, *body = (f"<tr>{''.join(line)}</tr>" for line in zip(*columns))
     return (
@@ -366,6 +382,8 @@ def _heading(table: Table, column: str) -> str:
 def _text(column: str, value: Any) -> str:
     if value is None:
         return "-"
+    if isinstance(value, tuple) and value and all(isinstance(inner, str) for inner in value):
+        return visible(", ".join(value))
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return visible(value)
     text = _number(column, value)
@@ -437,7 +455,7 @@ def _wrap(text: str, wide: int, first: str, others: str, *, break_long_words: bo
 def lines_html(lines: Iterable[tuple[str, str]]) -> str:
     """Return labelled texts as a table for a notebook."""
     rows = "".join(
-        f"<tr><th style='text-align:left'>{escape(label)}</th>"
+        f"<tr><th style='text-align:left;vertical-align:top'>{escape(label)}</th>"
         f"<td style='text-align:left'>{escape(text)}</td></tr>"
         for label, text in lines
     )

@@ -94,6 +94,9 @@ def test_a_printed_comparison_has_its_caution_and_the_names_of_its_conditions() 
     conditions = ["mixed.step_ms<-5%", "run.kernels<-5%", "decode.step_ms>+5%"]
     change = stage2.diff(SAMPLES / "runner", SAMPLES / "vllm_server", fail_if=conditions)
     said = "Hardly comparable: different GPUs, different models. Times not comparable"
+    sides = f"{SAMPLES / 'runner'} → {SAMPLES / 'vllm_server'}"
+    assert str(change).startswith("runs: ") and sides in " ".join(str(change).split())
+    assert sides in change._repr_html_()
     for shown in (str(change), repr(change), change._repr_html_()):
         assert said in " ".join(shown.split())
     assert "not evaluated: decode.step_ms>+5%: `decode` is timed" in str(change)

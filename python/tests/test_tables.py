@@ -627,6 +627,12 @@ def test_sentences_wrap_and_are_whole_in_a_notebook(monkeypatch: pytest.MonkeyPa
     first = advice[0]["text"]
     assert first.endswith("another process.") and first in advice._repr_html_()
     assert "or move it to another process." in str(advice)
+    # In a notebook as on a terminal, the reasons stand below: two columns would not fit.
+    why = f"{first}<br><i>why:</i> {advice[0]['why'][:20]}"
+    assert why in advice._repr_html_() and ">why</th>" not in advice._repr_html_()
+    part = advice[["stage", "why"]]
+    assert ">why</th>" in part._repr_html_() and "2 of 2 columns" in str(part)
+    assert "  0 NVIDIA H100 80GB HBM3  " in str(sample("vllm_sorting").processes)
     cells = re.findall("<td style='([^']*)'", sample("vllm_sorting").kernels._repr_html_())
     assert cells and all("white-space:nowrap" in style for style in cells)
 
