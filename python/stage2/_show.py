@@ -174,7 +174,7 @@ def _texts(rows: Table, name: str) -> list[str]:
     """Return a column as text, of which only what no cell could show is cut."""
     values = [row[name] for row in rows]
     floats = [value for value in values if isinstance(value, float)]
-    if rows.name == "metrics" and "unit" in rows.columns:
+    if rows.name == "metrics" and {"change", "unit"} <= set(rows.columns):
         return [_of_metric(name, row) for row in rows]
     if all(map(float.is_integer, floats)) and not _is_share(name) and not _is_factor(name):
         values = [int(value) if isinstance(value, float) else value for value in values]

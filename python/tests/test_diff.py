@@ -121,6 +121,11 @@ def test_tables_show_the_change_first(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown["gpu_busy_percent"][2:4] == ["+10.22", "points"]
     assert change.metrics.row(stage="decode", metric="gpu_busy_percent")["change_percent"] > 34
     assert shown["window_transfer_percent"][2:] == ["0.00", "points", "equal"]
+    part = change.metrics[["metric", "change_percent"]]
+    assert str(part).splitlines()[8].split() == ["gpu_busy_percent", "+34.16"]
+    for column in change.metrics.columns:
+        some = change.metrics[["metric", "unit", column]].head(3)
+        assert str(some) and some._repr_html_()
     assert shown["kernels"] == ["211", "211", "0.00", "equal"]
     assert shown["tokens_per_s"][2:] == ["+34.70", "higher"]
     with pytest.raises(KeyError, match="did you mean 'change_percent'"):

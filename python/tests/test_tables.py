@@ -410,6 +410,11 @@ def test_columns_are_chosen_by_a_list_of_names(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(KeyError, match="did you mean 'total_ns'"):
         kernels[["stage", "total"]]
     assert (part + kernels).columns[:3] == names
+    for name in EMPTY.tables:
+        table = sample("vllm_sorting").table(name)
+        for column in table.columns:
+            some = table[[column]].head(3)
+            assert str(some) and some._repr_html_()
 
 
 def test_what_only_frames_have_leads_to_what_tables_have() -> None:
