@@ -22,7 +22,15 @@ _IN_FRAME = {
 
 def host_causes(rows: Rows, _metrics: Mapping[str, Any]) -> Rows:
     """Return the rows with what the report calls each cause."""
-    return [{"stage": row.get("stage"), "cause": _named(row), **row} for row in rows]
+    return [
+        {"stage": row.get("stage"), "cause": _named(row), **row, "error_percent": _error(row)}
+        for row in rows
+    ]
+
+
+def _error(row: Mapping[str, Any]) -> Any:
+    """Return the error of a share, which is not known of what is not known."""
+    return None if row.get("kind") == "unknown" else row.get("error_percent")
 
 
 def _named(row: Mapping[str, Any]) -> str:

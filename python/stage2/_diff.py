@@ -24,6 +24,8 @@ _CONDITION = re.compile(
 _EMPTY_RUN = re.compile(r"; the newest run, [^;]*, recorded no GPU work$")
 _LONGER = 1.1
 """Windows that are by this factor longer than their steps need an explanation."""
+_OUTCOMES = {"passed_within_noise": "not decided", "not_evaluated": "not evaluated"}
+"""Outcomes that the pages call otherwise."""
 FAILED = 1
 """The exit status where a condition failed."""
 
@@ -46,28 +48,39 @@ class Diff:
     def __repr__(self) -> str:
         """Name the sides, and return the verdict without its remarks."""
         verdict = visible(self.comparison.get("verdict")).partition(". ")[0].rstrip(".")
-        sides = " -> ".join(self._side(name) for name in ("before", "after"))
+        verdict = self._caution() + verdict
         failed = "; a condition failed" if self.failed else ""
-        return f"<stage2.Diff {sides}: {verdict}{failed}>"
+        return f"<stage2.Diff {self._sides(' -> ')}: {verdict}{failed}>"
 
     def __str__(self) -> str:
-        """Return the lines and the conditions, wrapped at the width of the terminal."""
+        """Return the sides, the lines and the conditions, wrapped at the width of the terminal."""
         return wrapped(self._shown())
 
     def _repr_html_(self) -> str:
-        """Show the lines, the conditions and what changed most in a notebook."""
+        """Show the sides, the lines, the conditions and the first metrics in a notebook."""
         return lines_html(self._shown()) + self.metrics._repr_html_()
 
-    def _side(self, name: str) -> str:
-        runs = self._rows(name)
-        more = f" and {len(runs) - 1} more" if len(runs) > 1 else ""
-        return visible(runs[0].get("label")) + more if runs else name
+    def _sides(self, arrow: str) -> str:
+        """Name the runs of both sides."""
+        named = []
+        for name in ("before", "after"):
+            runs = self._rows(name)
+            more = f" and {len(runs) - 1} more" if len(runs) > 1 else ""
+            named.append(visible(runs[0].get("label")) + more if runs else name)
+        return arrow.join(named)
 
     def _shown(self) -> list[tuple[str, str]]:
         conditions = [
-            (visible(row.get("outcome")), visible(row.get("text"))) for row in self.conditions
+            (_OUTCOMES.get(row["outcome"], row["outcome"]), f"{row['condition']}: {row['text']}")
+            for row in self.conditions
         ]
-        return [*self.lines.items(), *conditions]
+        shown = ((visible(outcome), visible(text)) for outcome, text in conditions)
+        return [("runs", self._sides(" \N{RIGHTWARDS ARROW} ")), *self.lines.items(), *shown]
+
+    def _caution(self) -> str:
+        """Return why the sides are hardly comparable, as a sentence, if they are."""
+        unlike = self.comparison.get("unlike")
+        return f"Hardly comparable: {', '.join(map(visible, unlike))}. " if unlike else ""
 
     @property
     def lines(self) -> dict[str, str]:
@@ -76,7 +89,7 @@ class Diff:
         `changed` has the largest changes beyond noise: causes of idle time, and classes of kernels.
         """
         lines: list[tuple[Any, Any]] = [
-            ("verdict", self.comparison.get("verdict")),
+            ("verdict", f"{self._caution()}{self.comparison.get('verdict')}"),
             ("changed", self._changed()),
             *((row.get("label"), row.get("text")) for row in self._rows("lines")),
         ]
@@ -90,14 +103,15 @@ class Diff:
     def _longer_windows(self) -> str:
         """Return why the parts of a window can add up to more than the time of its step."""
         longer = []
-        for stage in self._rows("stages"):
+        for stage in self._compared():
             by_name = {row.get("metric"): row for row in stage.get("metrics") or []}
-            window, step = by_name.get("window_ms", {}), by_name.get("step_ms", {})
+            window, step = by_name.get("window_ms", {}), by_name.get("step_mean_ms", {})
             sides = [(window.get(side), step.get(side)) for side in ("before", "after")]
-            known = [(wide, ms) for wide, ms in sides if wide and ms]
-            if any(wide >= _LONGER * ms for wide, ms in known) and not stage.get("apart"):
-                shown = " and ".join(f"{wide:,.2f}" for wide, _ in known)
-                longer.append(f"{stage.get('stage')}: {shown} ms")
+            if any(wide and ms and wide >= _LONGER * ms for wide, ms in sides):
+                windows, steps = (
+                    " and ".join(f"{ms or 0:,.2f}" for ms in of) for of in zip(*sides)
+                )
+                longer.append(f"{stage.get('stage')}: {windows} ms, mean steps {steps} ms")
         if not longer:
             return ""
         return (
@@ -105,17 +119,25 @@ class Diff:
             f"({'; '.join(longer)})"
         )
 
+    def _compared(self) -> list[dict[str, Any]]:
+        """Return the stages in which both sides do work that is timed in the same way."""
+        stages = self._rows("stages")
+        return [row for row in stages if row.get("presence") == "both" and not row.get("apart")]
+
     def _changed(self) -> str:
         """Return what the step of the first stage that changed gained and lost."""
-        for stage in self._rows("stages"):
-            if stage.get("presence") != "both" or stage.get("apart") or stage.get("other_work"):
-                continue
+        stages = [stage for stage in self._compared() if not stage.get("other_work")]
+        for stage in stages:
             parts = sorted(_parts(stage), key=lambda part: -abs(part[0]))
             if parts:
                 texts = [f"{_signed_time(ms)} {name}" for ms, name in parts[:_NAMED_PARTS]]
                 more = len(parts) - len(texts)
                 texts += [f"{more} more beyond noise"] if more else []
                 return f"{stage.get('stage')}, per {_unit(stage)}: {'; '.join(texts)}"
+        if not stages:
+            return "not compared: no stage does the same work on both sides"
+        if self.comparison.get("unlike"):
+            return "not judged: the sides are hardly comparable"
         return "no part of a step changed beyond noise"
 
     @property

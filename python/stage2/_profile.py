@@ -202,6 +202,12 @@ class profile:
         self.windows: list[Window] = []
         """The windows that were recorded and kept, in their order."""
 
+    def __repr__(self) -> str:
+        """Name the step and the windows that were kept."""
+        state = f"in step {self.step_num}" if self._is_running else "not running"
+        kept = ", ".join(f"w{window.number}" for window in self.windows) or "none"
+        return f"<stage2.profile {state}; windows kept: {kept}>"
+
     def __enter__(self) -> profile:
         """Start the schedule at step 0."""
         self.start()

@@ -56,6 +56,11 @@ class annotate:
         self._name = name
         self._fields = fields
 
+    def __repr__(self) -> str:
+        """Return the call that makes it."""
+        words = [repr(self._name), *(f"{name}={value!r}" for name, value in self._fields.items())]
+        return f"stage2.annotate({', '.join(words)})"
+
     def __enter__(self) -> annotate:
         """Open the range in this thread."""
         backend = _backend if _is_decided else _decide()

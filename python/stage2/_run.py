@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Mapping, NoReturn
@@ -21,6 +22,7 @@ SCHEMA = "stage2.report"
 SCHEMA_VERSIONS = (1, 2)
 _FILE = "metrics.json"
 _TIMELINES = "timelines.json"
+_OF_A_RUN = ("run.json", "collector")
 _MAX_BYTES = 2**30
 _LATEST = "tmp/stage2/latest"
 _NAMED_STAGES = 6
@@ -425,10 +427,14 @@ def load(run: str | os.PathLike[str] = _LATEST) -> Run:
     if windows and not path.is_file():
         of_run = ", ".join(str(window.parent) for window in windows)
         raise RunError(f"{named} is a dormant run, which has a folder for each window: {of_run}")
-    again = "write it again: stage2-launch report RUN_DIR"
     is_report = path.is_file() and path.suffix == ".json"
     if folder.exists() and not is_report and (folder.parent / _FILE).is_file():
         raise RunError(f"{named} is a part of a run: name the run, {folder.parent}")
+    if not path.is_file() and any((folder / name).exists() for name in _OF_A_RUN):
+        raise RunError(
+            f"{named} holds a run without a report ({_FILE} is missing): write it with "
+            f"`stage2-launch report {shlex.quote(str(folder))}`"
+        )
     if not path.is_file():
         what = f"has no {_FILE}" if folder.exists() else "does not exist"
         within = sorted(str(file.parent) for file in folder.glob(f"*/{_FILE}"))
@@ -444,6 +450,8 @@ def load(run: str | os.PathLike[str] = _LATEST) -> Run:
         example = named != _LATEST and Path(_LATEST).exists()
         which = f", for instance {_LATEST}" if example else " (`stage2-launch run` makes one)"
         raise RunError(f"{named} {what}: name the folder of a run{which}")
+    run_dir = shlex.quote(str(path.parent)) if path.name == _FILE else "RUN_DIR"
+    again = f"write it again: stage2-launch report {run_dir}"
     metrics = _read(path, again)
     if not isinstance(metrics, dict) or metrics.get("schema") != SCHEMA:
         raise RunError(f"{path} is not a report of stage2: its `schema` is not {SCHEMA!r}")
@@ -484,6 +492,5 @@ def _read(path: Path, again: str) -> Any:
     except (ValueError, RecursionError) as error:
         if isinstance(error, RunError):
             raise
-        raise RunError(
-            f"{path} is not JSON, or is cut short ({error}); name the folder of a run, or {again}"
-        ) from error
+        what = f"is not JSON, or is cut short ({error})" if size else "is empty"
+        raise RunError(f"{path} {what}; name the folder of a run, or {again}") from error

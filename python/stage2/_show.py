@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import textwrap
 from html import escape
-from typing import TYPE_CHECKING, Any, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Iterable, Iterator, Mapping
 
 if TYPE_CHECKING:
     from ._tables import Table
@@ -23,7 +24,11 @@ _PROSE_CHARS = 2000
 """No sentence of a report is as long, but a file may hold anything."""
 _SPACE = "  "
 _SHARE = "_percent"
+_FACTORS = ("faster", "_factor", "_over_floor")
+_POINTS = " points"
 _CUT = "\N{HORIZONTAL ELLIPSIS}"
+_NO_BREAK = "\N{NO-BREAK SPACE}"
+_WORD_ENDS = re.compile(r"(?<=[_/.:=,-])(?=[^_/.:=,-])|(?<=[a-z0-9])(?=[A-Z])")
 _NUMBERS = ("pid", "_id", "line", "_index", "rank")
 """The ends of the names of numbers that are not amounts."""
 _PLACES = ("device", "path", "file")
@@ -102,8 +107,7 @@ def text_of(table: Table) -> str:
     rows = table[:_SHOWN_ROWS]
     if not rows:
         return _filled(_size(table, []))
-    lead, below = _BELOW.get(table.name, ("", []))
-    below = [name for name in below if any(row[name] is not None for row in rows)]
+    lead, below = _below(rows)
     widths: dict[str, int] = {}
     wanted: dict[str, int] = {}
     room = _terminal_width()
@@ -147,6 +151,12 @@ def text_of(table: Table) -> str:
     return "\n".join([*lines, *notes, *_left_out(rows, names)])
 
 
+def _below(rows: Table) -> tuple[str, list[str]]:
+    """Return the column of sentences below whose cells others stand, and these."""
+    lead, below = _BELOW.get(rows.name, ("", [])) if not rows._is_chosen else ("", [])
+    return lead, [name for name in below if any(row[name] is not None for row in rows)]
+
+
 def _without_hidden(table: Table) -> tuple[Table, str]:
     """Return a table without rows that would hide the others, and how many these are."""
     column, value, what = _HIDDEN.get(table.name, ("", "", ""))
@@ -162,7 +172,26 @@ def _without_hidden(table: Table) -> tuple[Table, str]:
 
 def _texts(rows: Table, name: str) -> list[str]:
     """Return a column as text, of which only what no cell could show is cut."""
-    return [_cut(_text(name, row[name]), _PROSE_CHARS) for row in rows]
+    values = [row[name] for row in rows]
+    floats = [value for value in values if isinstance(value, float)]
+    if rows.name == "metrics" and {"change", "unit"} <= set(rows.columns):
+        return [_of_metric(name, row) for row in rows]
+    if all(map(float.is_integer, floats)) and not _is_share(name) and not _is_factor(name):
+        values = [int(value) if isinstance(value, float) else value for value in values]
+    return [_cut(_text(name, value), _PROSE_CHARS) for value in values]
+
+
+def _of_metric(name: str, row: Mapping[str, Any]) -> str:
+    """Return a cell of a comparison: counts are whole, and shares change by points."""
+    value, unit = row[name], row["unit"]
+    if name == "change_percent" and unit == "percent" and isinstance(row["change"], float):
+        points = row["change"]
+        digits = "1g" if 0 < abs(points) < 0.005 else "2f"
+        return f"{points:{'+' if points else ''},.{digits}}{_POINTS}"
+    if name == "change_percent" and value is not None:
+        return _text(name, value) + " " * len(_POINTS)
+    is_whole = unit == "count" and isinstance(value, float) and value.is_integer()
+    return _text(name, int(value) if is_whole else value)
 
 
 def _in_cells(rows: Table, name: str, wide: int, below: list[str]) -> list[list[str]]:
@@ -170,12 +199,29 @@ def _in_cells(rows: Table, name: str, wide: int, below: list[str]) -> list[list[
     texts = _texts(rows, name)
     if name not in _PROSE:
         return [[text] for text in _shortened(texts, wide)]
-    cells = [textwrap.wrap(text, wide) or [""] for text in texts]
+    cells = [_lines(text, wide) for text in texts]
     for other in below:
         for cell, row, text in zip(cells, rows, _texts(rows, other)):
             if row[other]:
-                cell += textwrap.wrap(f"{other}: {text}", wide, subsequent_indent="  ")
+                cell += _lines(f"{other}: {text}", wide, _SPACE)
     return cells
+
+
+def _lines(text: str, wide: int, others: str = "") -> list[str]:
+    """Wrap a sentence. A name that is too long for a line breaks where one of its words ends."""
+    words = [part for word in text.split() for part in _parts(word, wide - len(others))]
+    return _wrap(" ".join(words), wide, "", others, break_long_words=True) or [""]
+
+
+def _parts(word: str, wide: int) -> Iterator[str]:
+    """Give the parts of a word that fit a line, no two of which fit it together."""
+    part = ""
+    for piece in _WORD_ENDS.split(word) if len(word) > wide else [word]:
+        if part and len(part) + len(piece) > wide:
+            yield part
+            part = ""
+        part += piece
+    yield part
 
 
 def _shortened(texts: list[str], limit: int) -> list[str]:
@@ -213,14 +259,25 @@ def html_of(table: Table) -> str:
     names = _chosen(rows)[:_SHOWN_COLUMNS]
     if not names:
         return f"<p>{escape(_size(table, names))}</p>"
+    lead, below = _below(rows)
     columns = []
     for name in names:
+        if name in below:
+            continue
         side = "left" if _is_text(rows, name) else "right"
         wraps = "min-width:24em;white-space:normal" if name in _PROSE else "white-space:nowrap"
-        style = f" style='text-align:{side};padding:2px 8px;{wraps}'"
+        style = f" style='text-align:{side};vertical-align:top;padding:2px 8px;{wraps}'"
         texts = _texts(rows, name)
-        shown = texts if name in _PROSE else _shortened(texts, _SHOWN_TEXT)
-        cells = [f"<td{style}>{escape(text)}</td>" for text in shown]
+        cells = [
+            escape(text) for text in (texts if name in _PROSE else _shortened(texts, _SHOWN_TEXT))
+        ]
+        for other in below if name == lead else []:
+            shown = zip(cells, rows, _texts(rows, other))
+            cells = [
+                f"{cell}<br><i>{escape(other)}:</i> {escape(text)}" if row[other] else cell
+                for cell, row, text in shown
+            ]
+        cells = [f"<td{style}>{cell}</td>" for cell in cells]
         columns.append([f"<th{style}>{escape(_heading(rows, name))}</th>", *cells])
     head, *body = (f"<tr>{''.join(line)}</tr>" for line in zip(*columns))
     return (
@@ -231,6 +288,8 @@ def html_of(table: Table) -> str:
 
 def _chosen(rows: Table) -> list[str]:
     """Return the names of the columns to show, the most important first."""
+    if rows._is_chosen:
+        return rows.columns
     first = [name for name in FIRST.get(rows.name, "").split() if name in rows.columns]
     known = [
         name
@@ -303,6 +362,10 @@ def _is_share(column: str) -> bool:
     return column.endswith(_SHARE)
 
 
+def _is_factor(column: str) -> bool:
+    return column.endswith(_FACTORS)
+
+
 def _level(table: Table, column: str) -> str:
     """Return the level that the heading of a column omits."""
     level = LEVELS.get(table.name, "")
@@ -319,15 +382,26 @@ def _heading(table: Table, column: str) -> str:
 def _text(column: str, value: Any) -> str:
     if value is None:
         return "-"
-    if _is_time(column) and isinstance(value, (int, float)):
+    if isinstance(value, tuple) and value and all(isinstance(inner, str) for inner in value):
+        return visible(", ".join(value))
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return visible(value)
+    text = _number(column, value)
+    return f"+{text}" if column.startswith("change") and value > 0 else text
+
+
+def _number(column: str, value: float) -> str:
+    if _is_time(column):
         return _time(value)
-    if isinstance(value, float):
-        if 1e3 <= abs(value) < 1e9:
-            return f"{value:,.0f}"
-        return f"{value:,.2f}" if value == 0 or 1 <= abs(value) < 1e3 else f"{value:.3g}"
-    if isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, int):
         return str(value) if column.endswith(_NUMBERS) else f"{value:,}"
-    return visible(value)
+    if _is_share(column) or column == "percent":
+        return "<0.01" if 0 < value < 0.005 else f"{value:,.2f}"
+    if _is_factor(column):
+        return f"{value:,.2f}x"
+    if 1e3 <= abs(value) < 1e9:
+        return f"{value:,.0f}"
+    return f"{value:,.2f}" if value == 0 or 1 <= abs(value) < 1e3 else f"{value:#.3g}"
 
 
 def _cut(text: str, limit: int, head: int | None = None) -> str:
@@ -344,7 +418,7 @@ def _time(ns: float) -> str:
     for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
         if abs(ns) >= size:
             return f"{ns / size:,.2f} {unit}"
-    return f"{ns:,.0f} ns"
+    return "<1 ns" if 0 < ns < 0.5 else f"{ns:,.0f} ns"
 
 
 def _terminal_width() -> int:
@@ -362,20 +436,26 @@ def wrapped(lines: Iterable[tuple[str, str]]) -> str:
 
 
 def _filled(text: str, first: str = "", others: str = "  ") -> str:
-    return textwrap.fill(
-        text,
-        _terminal_width(),
+    return "\n".join(_wrap(text, _terminal_width(), first, others, break_long_words=False))
+
+
+def _wrap(text: str, wide: int, first: str, others: str, *, break_long_words: bool) -> list[str]:
+    lines = textwrap.wrap(
+        # A number stays on the line of its unit.
+        re.sub(r"(?<=\d) (?=%|[mun]?s\b)", _NO_BREAK, text),
+        wide,
         initial_indent=first,
         subsequent_indent=others,
-        break_long_words=False,
+        break_long_words=break_long_words,
         break_on_hyphens=False,
     )
+    return [line.replace(_NO_BREAK, " ") for line in lines]
 
 
 def lines_html(lines: Iterable[tuple[str, str]]) -> str:
     """Return labelled texts as a table for a notebook."""
     rows = "".join(
-        f"<tr><th style='text-align:left'>{escape(label)}</th>"
+        f"<tr><th style='text-align:left;vertical-align:top'>{escape(label)}</th>"
         f"<td style='text-align:left'>{escape(text)}</td></tr>"
         for label, text in lines
     )

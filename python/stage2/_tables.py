@@ -29,6 +29,17 @@ if TYPE_CHECKING:
     import polars
 
 _NAMED = 3
+_LISTED = 6
+_OF_FRAMES = {
+    "filter": "where",
+    "iloc": "[:10]",
+    "loc": "where",
+    "query": "where",
+    "select": "[[...]] with names of columns",
+    "sort_values": "sort_by",
+    "tail": "[-5:]",
+}
+"""What tables have instead of what pandas and polars users look for."""
 _INT64_MAX = 2**63 - 1
 _MAX_LEVELS = 8
 """Levels of lists and objects in a row; reports have four. Polars takes minutes for hundreds."""
@@ -49,14 +60,67 @@ def _declared() -> dict[str, dict[str, list[Any]]]:
     return tables
 
 
+class _Row(Dict[str, Any]):
+    """A row, or an object in one: read-only, because all parts of a table share it."""
+
+    if not TYPE_CHECKING:
+
+        def _refuse(self, *_values: Any, **_options: Any) -> NoReturn:
+            """Raise a TypeError: a row is read-only."""
+            raise TypeError(
+                "the rows of a table are read-only: `dict(row)` is a copy that you can change"
+            )
+
+        clear = pop = popitem = setdefault = update = _refuse
+        __delitem__ = __ior__ = __setitem__ = _refuse
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle the row without methods that change it."""
+        return _Row, (dict(self),)
+
+
+class _Column(List[Any]):
+    """The values of a column: a list that explains what only the columns of frames have."""
+
+    def __init__(self, name: str, values: Iterable[Any]) -> None:
+        """Create the column from the values of all rows."""
+        super().__init__(values)
+        self._name = name
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Raise an error that leads to a frame."""
+            error = AttributeError(f"a list has no attribute {name!r}; {self._instead()}")
+            # Otherwise, tracebacks of Python 3.10 and later add their own suggestion.
+            error.obj = self
+            raise error
+
+        def _of_each(self, other: Any) -> Any:
+            """Raise a TypeError: a list does not compare or calculate value by value."""
+            if isinstance(other, (int, float, str, _Column)):
+                raise TypeError(f"a list does not calculate value by value; {self._instead()}")
+            return NotImplemented
+
+        __lt__ = __le__ = __gt__ = __ge__ = __sub__ = __truediv__ = _of_each
+
+        def _instead(self) -> str:
+            name = self.__dict__.get("_name")
+            return (
+                f"`where(lambda row: row[{name!r}] > ...)` selects rows, and "
+                f"`to_pandas()[{name!r}]` is a column to calculate with"
+            )
+
+
 class Table(List[Dict[str, Any]]):
     """Rows of a report, as a list of dictionaries that all have the same keys.
 
-    `table[0]` is a row, `table[:3]` a table, and `table["stage"]` the list of a column's values.
+    `table[0]` is a row, `table[:3]` a table, `table["stage"]` the list of a column's values, and
+    `table[["stage", "p50_ns"]]` a table of these columns, in this order.
     `table.row(stage="decode")` is the row with that value, and `table.where(stage="decode")` the
     table of all such rows. `table.sort_by("total_ns", descending=True)` is a sorted table. A table
-    has the same columns, with the same types, in every run. It is read-only: `list(table)` is a
-    list that you can change.
+    has the same columns, with the same types, in every run. It is read-only, as its rows are:
+    `list(table)` and `dict(row)` can be changed.
 
     Units end the names of the columns: `_ns` (integer nanoseconds), `_percent`, `_bytes`, `_j`,
     `_w`, `_mhz`, `_per_s`. None means "not known", never 0. A dot separates the levels of the
@@ -80,13 +144,15 @@ class Table(List[Dict[str, Any]]):
         ]
         first = [column for column in FIRST.get(name, "").split() if column in known]
         columns = [*first, *(column for column in known if column not in first)]
-        super().__init__({name: row.get(name) for name in columns} for row in flat)
+        super().__init__(_Row((name, row.get(name)) for name in columns) for row in flat)
         self.name = name
         """The name of the table, as `Run.table` takes it."""
         self.columns = columns
         """The names of the columns, the most important first."""
         self.absent = absent
         """Why there are no rows, and what to do to get some; None where there are rows."""
+        self._is_chosen = False
+        """Whether someone chose the columns: then all are shown, in their order."""
 
     @property
     def descriptions(self) -> dict[str, str]:
@@ -111,7 +177,7 @@ class Table(List[Dict[str, Any]]):
         return self[:n]
 
     def where(self, *conditions: Callable[[dict[str, Any]], Any], **values: Any) -> Table:
-        """Return the rows that have all these values, as a table.
+        """Return the rows that have all these values, as a table; if there are none, say why.
 
         For a column with a dot in its name: `kernels.where(**{"launch.grid": (132, 1, 1)})`. A
         condition is a function of a row: `kernels.where(lambda row: row["calls"] > 100)`.
@@ -131,12 +197,35 @@ class Table(List[Dict[str, Any]]):
             if name not in self.columns:
                 raise KeyError(self._no_column(name))
         asked = {name: _as_tuple(value, 1) for name, value in values.items()}
-        return self._of(
+        found = self._of(
             row
             for row in self
             if all(row[name] == asked[name] for name in asked)
             and all(condition(row) for condition in conditions)
         )
+        if self and not found:
+            wanted = [f"has {self._wanted(values)}"] if values else []
+            wanted = ["meets the condition", *wanted] if conditions else wanted
+            found.absent = f"no row {' and '.join(wanted)}"
+        return found
+
+    def _wanted(self, asked: Mapping[str, Any]) -> str:
+        """Return the values that were asked for, and those of a column that lacks one."""
+        said = ", ".join(f"{name}={value!r}" for name, value in asked.items())
+        for name, value in asked.items():
+            # By their texts, because not every value can be hashed.
+            known = list({str(row[name]): row[name] for row in self}.values())
+            known = [other for other in known if other is not None]
+            if not known and value is not None:
+                return f"{said}; {name!r} is None in all rows"
+            if value is None or _as_tuple(value, 1) in known:
+                continue
+            if len(known) > _LISTED and all(isinstance(other, (int, float)) for other in known):
+                return f"{said}; the values of {name!r} are {min(known)} to {max(known)}"
+            texts = [other for other in known if isinstance(other, str)]
+            close = close_to(value, texts) if isinstance(value, str) else ""
+            return said + (close or f"; the values of {name!r} are {_listed(known)}")
+        return said
 
     def row(self, **values: Any) -> dict[str, Any]:
         """Return the only row that has all these values: `stages.row(stage="decode")`.
@@ -157,13 +246,8 @@ class Table(List[Dict[str, Any]]):
             raise ValueError(
                 f"{len(found)} rows of {self.name!r} have {said}; `where` returns them as a table"
             )
-        more = f": {self.absent}" if self.absent else ""
-        for name, value in values.items():
-            known = dict.fromkeys(text for text in self[name] if isinstance(text, str))
-            if known and value not in list(known):
-                more = close_to(value, known) or f"; there are {_listed(known)}"
-                break
-        raise ValueError(f"no row of {self.name!r} has {said}{more}")
+        more = f"{said}: {self.absent}" if self.absent else self._wanted(values)
+        raise ValueError(f"no row of {self.name!r} has {more}")
 
     def sort_by(self, *columns: str | Iterable[str], descending: bool = False) -> Table:
         """Return a table with the rows in the order of these columns, the first one before others.
@@ -199,7 +283,7 @@ class Table(List[Dict[str, Any]]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle the table without methods that change it."""
-        return _restored, (self.name, list(self), self.columns, self.absent)
+        return _restored, (self.name, list(self), self.columns, self.absent, self._is_chosen)
 
     if not TYPE_CHECKING:
 
@@ -210,8 +294,10 @@ class Table(List[Dict[str, Any]]):
             column = self._column_of(name) if "columns" in self.__dict__ else None
             if column is not None:
                 hint = f": `[{column!r}]` gives the list of the column's values"
+            elif name in _OF_FRAMES:
+                hint = f": use `{_OF_FRAMES[name]}`, or a frame (`to_pandas()`, `to_polars()`)"
             else:
-                hint = close_to(name, known)
+                hint = close_to(name, known) or "; a frame has more (`to_pandas()`, `to_polars()`)"
             error = AttributeError(said + hint)
             # Otherwise, tracebacks of Python 3.10 and later add their own suggestion.
             error.obj = self
@@ -246,7 +332,7 @@ class Table(List[Dict[str, Any]]):
         columns = list(dict.fromkeys([*self.columns, *other.columns]))
         rows = ({name: row.get(name) for name in columns} for row in [*self, *other])
         whole = self._of(rows)
-        whole.columns = columns
+        whole.columns, whole._is_chosen = columns, self._is_chosen and other._is_chosen
         whole.absent = self.absent if not whole else None
         return whole
 
@@ -254,29 +340,37 @@ class Table(List[Dict[str, Any]]):
     def __getitem__(self, key: SupportsIndex) -> dict[str, Any]: ...
 
     @overload
-    def __getitem__(self, key: slice) -> Table: ...
+    def __getitem__(self, key: slice | list[str]) -> Table: ...
 
     @overload
     def __getitem__(self, key: str) -> list[Any]: ...
 
-    def __getitem__(self, key: SupportsIndex | slice | str) -> Any:
+    def __getitem__(self, key: SupportsIndex | slice | str | list[str]) -> Any:
         """Return a row by its number, a table of some rows by a slice, or a column by its name.
+
+        A list of names gives a table of these columns, in this order.
 
         Raises:
             KeyError: There is no such column.
             IndexError: There is no such row.
 
         """
-        if isinstance(key, str):
-            if key not in self.columns:
-                raise KeyError(self._no_column(key))
-            return [row[key] for row in self]
         if isinstance(key, slice):
             return self._of(super().__getitem__(key))
-        if not hasattr(key, "__index__"):
+        names: Any = [key] if isinstance(key, str) else key
+        if isinstance(names, list) and names and all(isinstance(name, str) for name in names):
+            for name in names:
+                if name not in self.columns:
+                    raise KeyError(self._no_column(name))
+            if isinstance(key, str):
+                return _Column(key, (row[key] for row in self))
+            part = self._of({name: row[name] for name in names} for row in self)
+            part.columns, part._is_chosen = list(dict.fromkeys(names)), True
+            return part
+        if isinstance(key, (bool, list, str)) or not hasattr(key, "__index__"):
             raise TypeError(
-                f"a table takes the number of a row, a slice or the name of a column, not {key!r}; "
-                "frames (`to_pandas`, `to_polars`) take several columns"
+                "a table takes the number of a row, a slice, the name of a column or a list of "
+                f"names, not {key!r}; `where` selects rows"
             )
         try:
             return super().__getitem__(key)
@@ -286,7 +380,7 @@ class Table(List[Dict[str, Any]]):
 
     def _of(self, rows: Iterable[dict[str, Any]]) -> Table:
         """Return a table of the same name and columns with these rows."""
-        return _restored(self.name, rows, self.columns, self.absent)
+        return _restored(self.name, rows, self.columns, self.absent, self._is_chosen)
 
     def _column_of(self, name: str) -> str | None:
         """Return the column that is called so, or has this heading: without a unit or a level."""
@@ -309,7 +403,8 @@ class Table(List[Dict[str, Any]]):
                 return f"{said}: it is a value of {column!r}; select rows with `{which}`"
         # Most often, the level or the unit is missing.
         holds = [column for column in self.columns if name in column] if name else []
-        return f"{said}{close_to(name, self.columns, holds) or '; `columns` has all names'}"
+        all_names = f"; `columns` has all names: {_listed(self.columns)}"
+        return said + (close_to(name, self.columns, holds) or all_names)
 
     def __repr__(self) -> str:
         """Show the first rows, and the most important columns that fit into the terminal."""
@@ -398,12 +493,16 @@ class Table(List[Dict[str, Any]]):
 
 
 def _restored(
-    name: str, rows: Iterable[dict[str, Any]], columns: list[str], absent: str | None
+    name: str,
+    rows: Iterable[dict[str, Any]],
+    columns: list[str],
+    absent: str | None,
+    is_chosen: bool = False,
 ) -> Table:
     """Return a table of rows that were in one."""
     part = Table(name, (), absent)
-    list.extend(part, rows)
-    part.columns = columns
+    list.extend(part, (row if isinstance(row, _Row) else _Row(row) for row in rows))
+    part.columns, part._is_chosen = columns, is_chosen
     return part
 
 
@@ -433,7 +532,7 @@ def _as_tuple(value: Any, levels: int) -> Any:
     if levels > _MAX_LEVELS:
         raise TableError(f"a row has more than {_MAX_LEVELS} levels")
     if isinstance(value, dict):
-        return {name: _as_tuple(inner, levels + 1) for name, inner in value.items()}
+        return _Row((name, _as_tuple(inner, levels + 1)) for name, inner in value.items())
     return tuple(_as_tuple(inner, levels + 1) for inner in value)
 
 
@@ -493,10 +592,11 @@ def close_to(name: object, known: Iterable[str], first: Iterable[str] = ()) -> s
     return f"; did you mean {' or '.join(map(repr, like))}?" if like else ""
 
 
-def _listed(names: Iterable[str]) -> str:
-    names = list(map(repr, names))
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+def _listed(names: Iterable[object]) -> str:
+    texts = [repr(name) for name in names]
+    shown = ", ".join(text if len(text) <= 60 else f"{text[:59]}\u2026" for text in texts[:_LISTED])
+    more = len(texts) - _LISTED
+    return shown + (f" and {more} more" if more > 0 else "")
 
 
 def _not_installed(library: str) -> ImportError:

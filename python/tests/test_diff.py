@@ -81,8 +81,30 @@ def test_parts_without_samples_of_the_host_are_gaps_and_other_idle_time() -> Non
     assert stage2.Diff(comparison).lines["changed"] == (
         "decode, per token: -9.19 ms idle: launch gaps; -0.87 ms idle: other; +41.0 us gemm"
     )
-    comparison["stages"] = [other]
+    stage["metrics"] = []
     assert stage2.Diff(comparison).lines["changed"] == "no part of a step changed beyond noise"
+    comparison["stages"] = [other]
+    assert stage2.Diff(comparison).lines["changed"] == (
+        "not compared: no stage does the same work on both sides"
+    )
+
+
+@needs_launcher
+def test_a_printed_comparison_has_its_caution_and_the_names_of_its_conditions() -> None:
+    conditions = ["mixed.step_ms<-5%", "run.kernels<-5%", "decode.step_ms>+5%"]
+    change = stage2.diff(SAMPLES / "runner", SAMPLES / "vllm_server", fail_if=conditions)
+    said = "Hardly comparable: different GPUs, different models. Times not comparable"
+    sides = f"{SAMPLES / 'runner'} → {SAMPLES / 'vllm_server'}"
+    assert str(change).startswith("runs: ") and sides in " ".join(str(change).split())
+    assert sides in change._repr_html_()
+    for shown in (str(change), repr(change), change._repr_html_()):
+        assert said in " ".join(shown.split())
+    assert "not evaluated: decode.step_ms>+5%: `decode` is timed" in str(change)
+    assert change.lines["changed"] == "not compared: no stage does the same work on both sides"
+    change = stage2.diff(SAMPLES / "vllm_sorting", SAMPLES / "vllm_server", fail_if=conditions)
+    assert "Hardly" not in str(change)
+    assert "not decided: mixed.step_ms<-5%: 21.503 → 18.324 ms per step" in str(change)
+    assert "passed:      run.kernels<-5%: 170,643" in str(change)
 
 
 @needs_launcher
@@ -94,6 +116,18 @@ def test_tables_show_the_change_first(monkeypatch: pytest.MonkeyPatch) -> None:
     assert head.split() == ["stage", "metric", "before", "after", "change", "%", "word"]
     step = change.metrics.row(stage="decode", metric="step_ms")
     assert first.split()[-2:] == [f"{step['change_percent']:.2f}", step["word"]]
+    # A share changes by points; in the frame, by percent of itself.
+    shown = {line.split()[1]: line.split()[2:] for line in str(change.metrics).splitlines()[1:21]}
+    assert shown["gpu_busy_percent"][2:4] == ["+10.22", "points"]
+    assert change.metrics.row(stage="decode", metric="gpu_busy_percent")["change_percent"] > 34
+    assert shown["window_transfer_percent"][2:] == ["0.00", "points", "equal"]
+    part = change.metrics[["metric", "change_percent"]]
+    assert str(part).splitlines()[8].split() == ["gpu_busy_percent", "+34.16"]
+    for column in change.metrics.columns:
+        some = change.metrics[["metric", "unit", column]].head(3)
+        assert str(some) and some._repr_html_()
+    assert shown["kernels"] == ["211", "211", "0.00", "equal"]
+    assert shown["tokens_per_s"][2:] == ["+34.70", "higher"]
     with pytest.raises(KeyError, match="did you mean 'change_percent'"):
         change.metrics["change %"]
     assert str(change.work).splitlines()[0].split()[:4] == ["stage", "name", "before", "after"]
@@ -198,8 +232,19 @@ def test_the_launcher_does_not_run_under_the_collector(
 @needs_launcher
 def test_a_window_that_is_longer_than_its_step_is_explained() -> None:
     change = stage2.diff(SAMPLES / "vllm_sorting", SAMPLES / "vllm_server")
-    said = "it can be longer than the step (mixed: 30.59 and 30.05 ms)"
+    said = "longer than the step (mixed: 30.59 and 30.05 ms, mean steps 20.29 and 18.99 ms)"
     assert change.lines["window"].endswith(said), change.lines["window"]
+    # Those of the mean step; the median may be shorter where few steps are slow.
+    for stage in change.comparison["stages"]:
+        by_name = {row["metric"]: row for row in stage["metrics"]}
+        if "step_mean_ms" in by_name:
+            by_name["window_ms"].update(
+                {s: by_name["step_mean_ms"][s] for s in ("before", "after")}
+            )
+            by_name["step_ms"].update(before=0.1, after=0.1)
+    assert "longer than" not in change.lines["window"]
+    change = stage2.diff(SAMPLES / "runner", SAMPLES / "vllm_server")
+    assert change.lines["window"] == "no stage with the same work is on both sides"
     for stage in change.comparison["stages"]:
         stage["metrics"] = [row for row in stage["metrics"] if row["metric"] != "window_ms"]
     assert "longer than" not in change.lines["window"]

@@ -136,9 +136,12 @@ def test_a_profile_follows_its_schedule(
         for _ in range(steps):
             calls.append(".")
             prof.step()
+        assert repr(prof).startswith(f"<stage2.profile in step {steps}; ")
     assert " ".join(calls) == said
     assert [window.number for window in prof.windows] == kept
     assert ready == prof.windows
+    names = ", ".join(f"w{number}" for number in kept) or "none"
+    assert repr(prof) == f"<stage2.profile not running; windows kept: {names}>"
 
 
 def test_what_is_called_after_a_window_may_raise(calls: list[str]) -> None:

@@ -63,6 +63,7 @@ def test_functions_that_suspend_themselves_are_refused() -> None:
 
 
 def test_a_range_takes_a_name_and_at_most_16_fields() -> None:
+    assert repr(stage2.annotate("a", step=3, on="x")) == "stage2.annotate('a', step=3, on='x')"
     with pytest.raises(TypeError, match="the name of a range must be a string, not 3"):
         stage2.annotate(3)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="at most 16 fields, not 17"):

@@ -146,7 +146,7 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "not JSON, or is cut short"),
+        (b"", r"metrics\.json is empty; .*stage2-launch report /"),
         (GOLDEN.read_bytes()[:5000], "not JSON, or is cut short"),
         (b"\xff\xfe", "not JSON, or is cut short"),
         (b"[" * 200_000, "not JSON, or is cut short"),
@@ -167,6 +167,12 @@ def test_absent_tables_and_files_say_so(tmp_path: Path) -> None:
     assert repr(stage2.RunError) == "<class 'stage2.RunError'>"
     with pytest.raises(stage2.RunError, match=r"has no metrics\.json: name the folder of a run"):
         stage2.load(tmp_path)
+    (tmp_path / "a run").mkdir()
+    (tmp_path / "a run/run.json").touch()
+    with pytest.raises(
+        stage2.RunError, match=r"without a report .*`stage2-launch report '/.*a run'"
+    ):
+        stage2.load(tmp_path / "a run")
     with pytest.raises(stage2.RunError, match=r"baseline:main is a baseline, and only diff"):
         stage2.load("baseline:main")
     with pytest.raises(stage2.RunError, match=r"holds runs: .*, .*runner, .* and 3 more$"):

@@ -332,15 +332,18 @@ def test_a_heading_or_a_value_leads_to_its_column() -> None:
     said: dict[str, str] = {
         "p50": "did you mean 'p50_ns'?",
         "decode": "it is a value of 'stage'; select rows with `row(stage='decode')`",
+        "qqqq": "`columns` has all names: 'stage', 'per', 'p50_ns', ",
         "tokens": "did you mean 'tokens_per_s' or 'tokens_counted' or 'tokens_per_step'?",
     }
     for wrong, what in said.items():
         with pytest.raises(KeyError) as caught:
             stages[wrong]
         assert what in caught.value.args[0]
-    wrong_keys: list[Any] = [1.5, ["stage", "p50_ns"], None, (0, 1)]
+    wrong_keys: list[Any] = [1.5, ["stage", 1], [], None, (0, 1), stages["stage"] == "decode"]
     for key in wrong_keys:
-        with pytest.raises(TypeError, match="a slice or the name of a column, not "):
+        with pytest.raises(
+            TypeError, match=r"a column or a list of names, not .*; `where` selects"
+        ):
             stages[key]
     wrong_number: Any = "a"
     with pytest.raises(TypeError, match="n must be an integer, not 'a'"):
@@ -360,8 +363,22 @@ def test_rows_are_selected_by_their_values() -> None:
         run.kernels.row(stage="decode")
     with pytest.raises(ValueError, match="no row of 'stages' has stage='decod'; did you mean 'dec"):
         run.stages.row(stage="decod")
-    with pytest.raises(ValueError, match="there are 'decode', 'mixed', 'prefill' and 1 more"):
+    there = r"the values of 'stage' are 'decode', 'mixed', 'prefill', '\(outside ranges\)'"
+    with pytest.raises(ValueError, match=f"no row of 'stages' has stage='zzz'; {there}"):
         run.stages.row(stage="zzz")
+    # An empty table says the same where it is printed.
+    assert re.search(
+        f"no rows: no row has stage='zzz'; {there}", _flat(run.stages.where(stage="zzz"))
+    )
+    said = {
+        "no row has stage='mixed', calls=5": run.kernels.where(stage="mixed", calls=5),
+        "calls=-1; the values of 'calls' are 1 to 12112": run.kernels.where(calls=-1),
+        "no row meets the condition and has calls=5": run.kernels.where(lambda row: False, calls=5),
+        "subject=3; 'subject' is None in all rows": run.findings.where(subject=3),
+        "evidence='x'; the values of 'evidence' are (": run.takeaways.where(evidence="x"),
+    }
+    for text, empty in said.items():
+        assert not empty and text in _flat(empty)
     with pytest.raises(ValueError, match="of 'operators' has op_name='x': no operator ranges"):
         run.operators.row(op_name="x")
     with pytest.raises(KeyError, match="did you mean 'stage'"):
@@ -372,6 +389,52 @@ def test_rows_are_selected_by_their_values() -> None:
     assert run.kernels.where(stage="decode", **{"launch.grid": [132, 1, 1]}) == of_decode
     with pytest.raises(ValueError, match=r"no row of 'kernels' has launch\.grid=\[1\]"):
         run.kernels.row(**{"launch.grid": [1]})
+
+
+def _flat(table: stage2.Table) -> str:
+    return " ".join(str(table).split())
+
+
+def test_columns_are_chosen_by_a_list_of_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    kernels = sample("vllm_sorting").kernels
+    names = ["p99_ns", "stage", "counters.roofline.bound"]
+    part = kernels[names]
+    assert part.columns == names and list(part[0]) == names and part.shape == (386, 3)
+    # All of them are shown in this order, even one without values.
+    for table in (part, part.where(stage="mixed"), copy.copy(part), part.sort_by("p99_ns")):
+        assert str(table).split()[:3] == ["p99", "stage", "counters.roofline.bound"]
+    assert "3 rows, 3 of 3 columns" in str(part.head(3)) and "not shown" not in str(part)
+    if importlib.util.find_spec("pandas"):
+        assert list(part.to_pandas().columns) == names
+    with pytest.raises(KeyError, match="did you mean 'total_ns'"):
+        kernels[["stage", "total"]]
+    assert (part + kernels).columns[:3] == names
+    for name in EMPTY.tables:
+        table = sample("vllm_sorting").table(name)
+        for column in table.columns:
+            some = table[[column]].head(3)
+            assert str(some) and some._repr_html_()
+
+
+def test_what_only_frames_have_leads_to_what_tables_have() -> None:
+    kernels: Any = sample("vllm_sorting").kernels
+    for name, instead in (
+        ("sort_values", "use `sort_by`"),
+        ("query", "use `where`"),
+        ("tail", r"use `\[-5:\]`"),
+        ("groupby", "a frame has more"),
+    ):
+        with pytest.raises(AttributeError, match=rf"{instead}.*`to_pandas\(\)`"):
+            getattr(kernels, name)
+    calls = kernels["calls"]
+    assert calls == list(calls) and max([calls, [1]]) is calls and isinstance(calls, list)
+    for change in (lambda: calls > 3, lambda: calls / 2, lambda: calls < calls, lambda: calls.sum):
+        with pytest.raises(
+            (AttributeError, TypeError), match=r"`to_pandas\(\)\['calls'\]` is a col"
+        ):
+            change()
+    assert pickle.loads(pickle.dumps(calls)) == calls
 
 
 def test_tables_of_the_same_name_can_be_joined() -> None:
@@ -569,6 +632,12 @@ def test_sentences_wrap_and_are_whole_in_a_notebook(monkeypatch: pytest.MonkeyPa
     first = advice[0]["text"]
     assert first.endswith("another process.") and first in advice._repr_html_()
     assert "or move it to another process." in str(advice)
+    # In a notebook as on a terminal, the reasons stand below: two columns would not fit.
+    why = f"{first}<br><i>why:</i> {advice[0]['why'][:20]}"
+    assert why in advice._repr_html_() and ">why</th>" not in advice._repr_html_()
+    part = advice[["stage", "why"]]
+    assert ">why</th>" in part._repr_html_() and "2 of 2 columns" in str(part)
+    assert "  0 NVIDIA H100 80GB HBM3  " in str(sample("vllm_sorting").processes)
     cells = re.findall("<td style='([^']*)'", sample("vllm_sorting").kernels._repr_html_())
     assert cells and all("white-space:nowrap" in style for style in cells)
 
@@ -593,6 +662,36 @@ def test_findings_and_takeaways_show_their_remedies(monkeypatch: pytest.MonkeyPa
             for row in table[:20]:
                 for column in columns_of:
                     assert "".join((row[column] or "").split()) in text, (path, name, column)
+
+
+@pytest.mark.parametrize("width", [40, 48, 80])
+def test_lines_break_between_words(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    for path in SAMPLES:
+        run = stage2.load(path)
+        head, *lines = str(run.host_causes).partition("host_causes:")[0].splitlines() or [""]
+        causes = "\n".join(line[head.find("cause") :] for line in lines)
+        words = re.compile(r"[A-Z]+[a-z]*|[a-z]+")
+        assert set(words.findall(causes)) <= set(words.findall(" ".join(run.host_causes["cause"])))
+        for shown in (str(run), str(run.takeaways), str(run.findings)):
+            assert not re.search(r"\d\n *(%|[mun]?s\b)", shown), shown
+
+
+def test_numbers_have_the_digits_that_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    run = sample("vllm_sorting")
+    lines = str(run.host_causes).splitlines()
+    causes = [line.split() for line in lines if line.startswith("decode")]
+    # Less than it shows, exact, and not known.
+    assert causes[7][:4] == ["decode", "0.09", "<0.01", "blocked"]
+    assert causes[9][:4] == ["decode", "<0.01", "0.00", "blocked"]
+    assert causes[11] == ["decode", "7.44", "-", "unknown"]
+    assert run.host_causes[-1]["error_percent"] is None
+    assert str(run.recommendations).splitlines()[1].split()[:2] == ["decode", "1.30x"]
+    assert str(run.engine_batches).splitlines()[2].split()[1:4] == ["16", "16", "16"]
+    row = {"stage": "a", "before": {"ns": 0.2}, "after": {"ns": 1.7}, "change_ns": 1.5}
+    _, shown, *_ = str(stage2.Table("work", [row])).splitlines()
+    assert shown.split()[1:] == ["<1", "ns", "2", "ns", "+2", "ns"]
 
 
 def test_names_are_cut_where_they_stay_different(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -692,6 +791,19 @@ def test_a_table_is_read_only() -> None:
     for change in changes:
         with pytest.raises(TypeError, match=r"'stages' is read-only: `sort_by\('stage'\)` returns"):
             change()
+    evidence = sample("vllm_sorting").takeaways[0]["evidence"][0]
+    for row in (stages[0], stages[:1][0], stages.copy()[0], copy.deepcopy(stages)[0], evidence):
+        for change in (
+            lambda row=row: row.__setitem__("stage", "x"),
+            lambda row=row: row.update(stage="x"),
+            lambda row=row: row.pop("stage"),
+        ):
+            with pytest.raises(TypeError, match=r"rows of a table are read-only: `dict\(row\)` is"):
+                change()
+    mine = dict(stages[0])
+    mine["p50_ns"] = 1
+    assert type(mine) is type(stages[0].copy()) is dict and stages[0]["p50_ns"] > 1
+    assert json.loads(json.dumps(stages[0]))["stage"] == "decode"
     with pytest.raises(TypeError, match=r"`sort_by\('p50_ns'\)` returns"):
         stages.sort("p50_ns")
     assert stages == before

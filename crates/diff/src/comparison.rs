@@ -453,7 +453,7 @@ pub struct MetricChange {
     pub after: Option<f64>,
     /// In the unit.
     pub change: Option<f64>,
-    /// Percent of the value before; null: that is zero or not known.
+    /// Percent of the value before, also of a share; null: that is zero or not known.
     pub change_percent: Option<f64>,
     /// What that comes to.
     pub verdict: Verdict,

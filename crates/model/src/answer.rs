@@ -69,7 +69,8 @@ pub struct StageAnswer {
     pub slowdown: Option<Slowdown>,
     /// Time to the first token of a request, ns: of a prefill, by ranges of [`is_first_token_range`].
     pub time_to_first_token_ns: Figure,
-    /// Tokens per second over the timed steps.
+    /// Tokens per second: of an engine over its timed steps, otherwise over the mean GPU window of the warm calls, which may
+    /// end a little after their step.
     pub tokens_per_s: Figure,
     /// The tokens that `tokens_per_s` counts.
     #[serde(default)]

@@ -40,10 +40,10 @@ pub struct Takeaway {
     pub confidence: Confidence,
     /// What to do.
     pub recommendation: Option<String>,
-    /// Part of the sum of all stages' windows that is concerned, percent. Stages without GPU work of
+    /// Part of the sum of all stages' windows of warm calls that is concerned, percent. Stages without GPU work of
     /// their own are not in the sum, unless no stage has any.
     pub concerns_percent: Option<f64>,
-    /// Part of the window of its stage that is concerned, percent.
+    /// Part of the window of the warm calls of its stage that is concerned, percent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of_stage_percent: Option<f64>,
     /// What would confirm or refute it; null: of reports of older versions.
