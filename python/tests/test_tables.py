@@ -495,7 +495,7 @@ def test_energy_that_is_not_known_says_why(monkeypatch: pytest.MonkeyPatch) -> N
     energy = sample("vllm_sorting").energy
     why = energy.row(stage="decode")["energy_absent"]
     assert why.startswith(
-        "it could be off by 49 %, more than 10 %: its energy was read only every 122 ms, "
+        "its error can be 49 % (the limit is 10 %), because the GPU's energy was read only every "
     )
     assert "energy_j" in str(energy).splitlines()[0]
     known = {"energy": [{"stage": "a", "energy_j": {"known": 3.5}}]}

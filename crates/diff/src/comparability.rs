@@ -164,7 +164,11 @@ fn kernels_of_graphs(report: &Report) -> impl Iterator<Item = String> {
 /// [`IN_ORDER`] come in this order, as people ask for them; all others by name.
 const TOPICS: [(&str, Severity, &str); 34] = [
     ("simulated", Warning, "times of one side are those of a recording: do not compare them"),
-    ("GPU", Warning, "times differ for that reason alone: calls can be compared, times cannot"),
+    (
+        "GPU",
+        Warning,
+        "times differ for that reason alone: call counts are comparable, times are not",
+    ),
     ("number of GPUs", Warning, "sums are over different numbers of GPUs"),
     ("model", Warning, "the sides compute different things"),
     ("batch size", Warning, "steps do different amounts of work"),
@@ -192,7 +196,7 @@ const TOPICS: [(&str, Severity, &str); 34] = [
         "graphs replace launches, so kernel names, call counts, gaps and host times differ",
     ),
     (
-        "reasons for lower clocks",
+        "clock throttle reasons",
         Warning,
         "the limit lowers the clocks of one side: times differ for that reason alone",
     ),
@@ -274,7 +278,7 @@ pub(crate) fn differences(before: &[Run<'_>], after: &[Run<'_>]) -> Vec<Differen
             before: joined(old, "not known"),
             after: joined(new, "not known"),
             meaning: match (known, varies) {
-                (false, _) => "one side does not say".to_owned(),
+                (false, _) => "not recorded on one side".to_owned(),
                 (true, true) => format!("{} (the runs of a side differ)", topic.meaning),
                 (true, false) => topic.meaning.to_owned(),
             },
@@ -529,7 +533,7 @@ const OF_MACHINE: [&str; 5] = [
     "overloaded processors",
     "SM clock, MHz",
     "memory clock, MHz",
-    "reasons for lower clocks",
+    "clock throttle reasons",
     IN_TURN,
 ];
 
@@ -647,7 +651,7 @@ fn facts(report: &Report) -> Vec<(&'static str, Option<String>)> {
         ("graph mode", meta("graph")),
         ("annotation", profiled("annotation")),
         ("CUDA graphs", graphs(report)),
-        ("reasons for lower clocks", clock_limits(report)),
+        ("clock throttle reasons", clock_limits(report)),
         ("samples of the host", yes_or_no(report.host.is_some())),
         ("mode", profiled("mode")),
         // It is known without the configuration of the run.

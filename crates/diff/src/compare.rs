@@ -411,7 +411,7 @@ fn host_absent(sides: [&StageSide<'_>; 2]) -> Option<String> {
     };
     (a + b > 0 && a + b < of_a + of_b).then(|| {
         format!(
-            "{what} {side}: what the host did in the idle time is known of {a} of {of_a} runs before and {b} of \
+            "{what} {side}: host samples cover the idle time in {a} of {of_a} runs before and {b} of \
              {of_b} after; {remedy}"
         )
     })

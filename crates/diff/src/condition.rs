@@ -429,7 +429,7 @@ fn decide(
     let doubt = undecided(metric);
     match (condition.expected, is_beyond, doubt) {
         (false, false, _) if is_open => {
-            (Outcome::Passed, format!("{numbers}: within the limit; {OPEN}"))
+            (Outcome::Passed, format!("{numbers}: within the limit, {OPEN}"))
         }
         (false, false, _) => (Outcome::Passed, format!("{numbers}: within the limit")),
         (false, true, Some(why)) if !strict => {
@@ -463,7 +463,7 @@ fn decide(
 }
 
 /// Behind a condition that passed, of a number whose interval exceeds its limit.
-const OPEN: &str = "noise does not exclude a change beyond it";
+const OPEN: &str = "but the noise is too large to rule out a change beyond it";
 
 /// Why nothing decides whether the change is more than noise; nothing where it is more.
 fn undecided(metric: &MetricChange) -> Option<String> {
@@ -479,7 +479,7 @@ fn undecided(metric: &MetricChange) -> Option<String> {
                 "too small to count (its interval is {ends}{unit}, and the change is below the minimum)"
             )
         }
-        _ if metric.noise.exceeds_value => "its noise covers a factor of 2".to_owned(),
+        _ if metric.noise.exceeds_value => "its noise spans a factor of 2".to_owned(),
         (_, Some(NoiseText::Interval(ends, unit))) => {
             format!("within noise (its interval {ends}{unit} includes 0)")
         }

@@ -81,7 +81,7 @@ pub(crate) fn next(of: &Comparison) -> String {
         Outlook::Mixed => "decide which of the stages counts for you",
         Outlook::Changed => "compare runs with the same stages",
         Outlook::NotJudged => {
-            return "the runs of a side differ too much: find the reason, or record more, in turn"
+            return "the runs within a side vary too much: find out why, or record more, in turn"
                 .to_owned();
         }
         Outlook::Undecided if open_stages(of).is_empty() => {

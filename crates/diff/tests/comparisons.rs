@@ -429,7 +429,7 @@ fn clocks_limits_graphs_and_batches_that_differ_are_warned_of() {
     let alike = diff(&[&prefill(509.0, 1_000)], &[&prefill(512.0, 2_000)], &[], false);
     assert_eq!((alike.outlook(), alike.any_worse()), (Outlook::Changed, true));
     let damaged = of(1_980.0, u64::MAX, true, 16.0);
-    assert_eq!(warned(&damaged), ["reasons for lower clocks: none → power limit"]);
+    assert_eq!(warned(&damaged), ["clock throttle reasons: none → power limit"]);
     assert_eq!(warned(&of(1_980.0, 0, true, 15.1)), ["requests in a decode step: 16.00 → 15.10"]);
     assert_eq!(
         warned(&of(1_410.0, 12, false, 8.0)),
@@ -437,7 +437,7 @@ fn clocks_limits_graphs_and_batches_that_differ_are_warned_of() {
             "SM clock, MHz: 1,980 → 1,410",
             "requests in a decode step: 16 → 8",
             "CUDA graphs: in decode → none",
-            "reasons for lower clocks: none → power limit",
+            "clock throttle reasons: none → power limit",
         ]
     );
 }

@@ -139,8 +139,8 @@ pub enum Absent {
     TooShortForEnergy,
     /// The reads of the energy are too far apart for the windows of the stage.
     #[error(
-        "it could be off by {percent} %, more than 10 %: its energy was read only every \
-         {spacing_ms} ms, too seldom for windows as short as these (make them longer)"
+        "its error can be {percent} % (the limit is 10 %), because the GPU's energy was read only every \
+         {spacing_ms} ms; longer windows have a smaller one"
     )]
     EnergyUncertain {
         /// How far it could be off, percent, rounded.

@@ -226,7 +226,10 @@ fn the_first_line_says_whether_anything_changed() {
     assert!(page.contains(" smaller parts, one by one</summary>"), "{page}");
     // Each run has a dot on the page, and a row in the table.
     let dot = "r=\"4.5\"><title>vllm_sorting-1.json: 4.623</title></circle>";
-    assert!(page.contains("<h2 id=\"runs\">Individual runs</h2>") && page.matches(dot).count() == 1, "{page}");
+    assert!(
+        page.contains("<h2 id=\"runs\">Individual runs</h2>") && page.matches(dot).count() == 1,
+        "{page}"
+    );
     let values = page.split("<summary>Values of each run</summary>").nth(1).expect("a table");
     assert!(values.contains("vllm_sorting-1.json</span></code></td><td class=\"n\">4.623</td>"));
     // Nothing is said of steps that do other work.

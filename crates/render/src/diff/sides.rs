@@ -169,7 +169,10 @@ mod tests {
         assert_eq!([third[2], third[3]], ["equal"; 2], "{third:?}");
         assert!(super::super::screens(&all, 80, 24).lines().count() <= 22, "one screen");
         let unlike = screens(&all, 80, 24);
-        assert!(unlike.contains("- a → b: Hardly comparable: "), "what a pair alone says: {unlike}");
+        assert!(
+            unlike.contains("- a → b: Hardly comparable: "),
+            "what a pair alone says: {unlike}"
+        );
         let compared =
             third.last().is_some_and(|of| of.contains(&format!("first side: {}", third[1])));
         assert!(compared || third[1] == first[1], "the same run: {table}");
