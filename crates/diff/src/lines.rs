@@ -378,7 +378,7 @@ fn noise(of: &Comparison) -> String {
         }
         (1, 1) => {
             format!(
-                "± is the noise of steps within these two runs, at least 5 % of the larger value{}",
+                "± is the noise within the runs, at least 5 % of the larger value{}",
                 not_judged(of)
             )
         }
