@@ -241,6 +241,33 @@ fn kernels_below_the_first_ones_can_be_scrolled_to() {
     }
 }
 
+/// Hazard (Watching what runs): Copies are in the classes and not in the whole that their shares are of.
+/// Promise: The shares of the kernels' classes add up to 100 %, and those of copies say that they come on top.
+#[test]
+fn the_shares_of_the_classes_add_up_and_copies_come_on_top() {
+    let label = |class: &u8| stage2_live::class_label(*class);
+    let number = |wanted: &str| (0..u8::MAX).find(|class| label(class) == wanted).expect("a class");
+    let of = |copies: &[(&str, u64)], height: usize| {
+        let mut view = view();
+        view.look.processes.truncate(1);
+        let decode = view.look.processes[0].window.stages.get_mut("decode").expect("a stage");
+        for (class, ns) in copies {
+            decode.class_ns[usize::from(number(class))] = *ns;
+        }
+        let shown = text(&view, 80, height);
+        let at = shown.iter().position(|line| line.contains("CLASS")).expect("a title");
+        let rows = shown[at + 1..].iter().map(|line| line[..25].trim().to_owned());
+        rows.take_while(|row| row.ends_with('%')).collect::<Vec<_>>()
+    };
+    let row = |class: &str, share: &str| format!("{class:14} {share:>6}");
+    let kernels = [row("gemm", "76.9%"), row("attention", "23.1%")];
+    assert_eq!(of(&[], 40), kernels);
+    let with = |last: String| [&kernels[..], &[last]].concat();
+    assert_eq!(of(&[("memcpy", 65_000_000)], 40), with(row("memcpy", "+1.0%")));
+    let both = [("memcpy", 6_500_000_000), ("memset", 6_500_000_000)];
+    assert_eq!(of(&both, 40), with(row("copies, fills", "+200%")));
+}
+
 #[test]
 fn a_dormant_process_is_recorded_at_the_press_of_a_key_and_the_page_says_which() {
     let processes = vec![Watched { pid: 7, ..Watched::default() }];
