@@ -604,7 +604,7 @@ fn keep_reading(watch: &mut Watch, sources: &Receiver<Source>, tell: &Sender<See
     let mut is_half = false;
     loop {
         let seen = seen(watch);
-        let is_reading = seen.0.is_reading;
+        let is_reading = seen.0.is_reading || seen.0.catches_up;
         if tell.send(seen).is_err() {
             return;
         }

@@ -86,9 +86,8 @@ pub struct StageNumbers {
     pub launches: u64,
     /// Of a window: those of the instances that were over in it, with what they did before it, and how many instances
     /// or steps that were. An edge of the window cuts none of them.
-    #[serde(default)]
     pub whole_launches: u64,
-    #[serde(default)]
+    /// See there.
     pub whole_each: u64,
     /// Time of work by class, ns, by the number of the class. Work that overlaps counts twice.
     pub class_ns: [u64; COUNT],

@@ -116,7 +116,7 @@ fn run_screen(watched: &mut LiveSource, state: State, stop: &Stop) -> io::Result
         while !stop.is_set() {
             if Instant::now() >= next {
                 let is_new = watched.tick();
-                let is_current = is_new && !view.look.is_reading;
+                let is_current = is_new && !view.look.is_reading && !view.look.catches_up;
                 next = Instant::now() + if is_current { TICK / 2 } else { STEP };
                 if !view.state.frozen {
                     let state = std::mem::take(&mut view.state);

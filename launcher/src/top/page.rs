@@ -680,7 +680,7 @@ fn is_silent(view: &View, process: &Watched) -> bool {
     let has_socket = view.phases.iter().any(|(pid, _)| *pid == process.pid);
     let last = process.last_wall_ns.or(process.window.end_wall_ns);
     let is_old = |last: u64| view.now_ns.saturating_sub(last) > SILENT_NS;
-    !has_socket && (process.is_gone || last.is_some_and(is_old))
+    !has_socket && !process.is_behind && (process.is_gone || last.is_some_and(is_old))
 }
 
 const RECORDING: &str = "recording";
@@ -690,7 +690,7 @@ fn state(view: &View, process: &Watched) -> String {
     let phase = view.phases.iter().find(|(pid, _)| *pid == process.pid);
     match (&process.state, phase) {
         (FileState::Growing | FileState::Waiting | FileState::Ended, None)
-            if view.look.is_reading =>
+            if view.look.is_reading || view.look.catches_up && process.is_behind =>
         {
             "reading".to_owned()
         }

@@ -138,6 +138,20 @@ fn all_that_matters_fits_into_80_by_24_without_colour() {
     begun.phases.clear();
     let shown_first = text(&begun, 80, 24);
     assert!(shown_first[0].ends_with("2 processes  reading 120 of 300 MB"), "{shown_first:#?}");
+    begun.look.reading_left_s = Some(9);
+    let first = text(&begun, 80, 24).swap_remove(0);
+    assert!(first.ends_with("reading 120 of 300 MB, 9 s left"), "{first}");
+    // Numbers that were shown stay.
+    let mut later = begun.clone();
+    (later.look.is_reading, later.look.catches_up) = (false, true);
+    later.look.processes[1].is_behind = true;
+    let shown_later = text(&later, 80, 24);
+    assert!(
+        shown_later[0].contains("data of 3 s ago, reading 120 of 300 MB, 9 s left"),
+        "{shown_later:#?}"
+    );
+    let row = shown_later.iter().find(|line| line.contains(" 72 node-1")).expect("a process");
+    assert!(row.contains(" reading ") && row.contains("49.8"), "{shown_later:#?}");
     let whole = shown_first.join("\n");
     assert!(
         whole.contains("  read 40.0% of the trace files; numbers follow when all is read")
