@@ -213,9 +213,8 @@ impl Watched {
 /// Of files that grow: what is much older than the rest was held up on the way, or nothing happens there.
 fn tell_lag(processes: &mut [Watched]) {
     let newest = processes.iter().filter_map(|process| process.last_wall_ns).max().unwrap_or(0);
-    let not_told = |process: &&mut Watched| {
-        process.is_growing() && !process.lags && !process.is_behind
-    };
+    let not_told =
+        |process: &&mut Watched| process.is_growing() && !process.lags && !process.is_behind;
     for process in processes.iter_mut().filter(not_told) {
         let lag_ns = process.last_wall_ns.map_or(0, |at| newest.saturating_sub(at));
         if lag_ns > LAG_NS {

@@ -123,12 +123,12 @@ pub(super) fn kernel_table(
     let beyond = classes.split_off(single);
     let of_class = |(ns, class): (u64, u8)| (class_label(class).to_owned(), part(ns, total));
     let mut classes: Vec<(String, String)> = classes.into_iter().map(of_class).collect();
+    if let Some((label, ns)) = copies_row {
+        classes.push((label.to_owned(), on_top(ns, total)));
+    }
     if !beyond.is_empty() {
         let others = format!("{} others", beyond.len());
         classes.push((others, part(sum_of(&beyond), total)));
-    }
-    if let Some((label, ns)) = copies_row {
-        classes.push((label.to_owned(), on_top(ns, total)));
     }
     for at in 0..shown {
         let (class, class_part) = classes.get(at).cloned().unwrap_or_default();

@@ -151,7 +151,7 @@ fn all_that_matters_fits_into_80_by_24_without_colour() {
         "{shown_later:#?}"
     );
     let row = shown_later.iter().find(|line| line.contains(" 72 node-1")).expect("a process");
-    assert!(row.contains(" reading ") && row.contains("49.8"), "{shown_later:#?}");
+    assert!(row.contains(" reading ") && row.contains("50.0"), "{shown_later:#?}");
     let whole = shown_first.join("\n");
     assert!(
         whole.contains("  read 40.0% of the trace files; numbers follow when all is read")
@@ -280,6 +280,37 @@ fn the_shares_of_the_classes_add_up_and_copies_come_on_top() {
     assert_eq!(of(&[("memcpy", 65_000_000)], 40), with(row("memcpy", "+1.0%")));
     let both = [("memcpy", 6_500_000_000), ("memset", 6_500_000_000)];
     assert_eq!(of(&both, 40), with(row("copies, fills", "+200%")));
+}
+
+/// Hazard (Watching what runs): The settings of a run state its tokens, and its page has no rate until there is a report.
+/// Promise: It has one while the run goes on: that of the steps of the decode, and of the prefill before each decode.
+#[test]
+fn tokens_that_the_settings_state_have_a_rate() {
+    let mut view = view();
+    view.look.processes.truncate(1);
+    for (name, within) in [("decode", 640), ("prefill", 0)] {
+        let sum = view.look.processes[0].window.stages.get_mut(name).expect("a stage");
+        (sum.steps, sum.within) = (10, within);
+        (sum.requests, sum.steps_with_requests) = (0, 0);
+    }
+    let counts = |batch, prompt| TokenCounts {
+        batch_size: batch,
+        prompt_tokens: prompt,
+        ..TokenCounts::default()
+    };
+    let rates = |view: &View| rows(view).iter().map(|row| row.tokens_per_s).collect::<Vec<_>>();
+    for (tokens, rate) in [
+        (counts(Some(2), Some(512)), [Some(128.0), Some(1_024.0)]),
+        (counts(Some(2), None), [Some(128.0), None]),
+        (counts(None, Some(512)), [None, None]),
+    ] {
+        view.tokens_set = vec![("run".into(), tokens)];
+        assert_eq!(rates(&view), rate);
+    }
+    // A prefill of several calls before a decode.
+    view.tokens_set = vec![("run".into(), counts(Some(2), Some(512)))];
+    view.look.processes[0].window.stages.get_mut("prefill").expect("a stage").steps = 40;
+    assert_eq!(rates(&view), [Some(128.0), None]);
 }
 
 #[test]
@@ -776,6 +807,18 @@ fn each_of_two_runs_has_its_late_rank_and_its_names_stay_apart() {
         process.file = format!("/srv/{run}/collector/{at}.s2t");
         process.host = "node-1".to_owned();
     }
+    // One that waits for a start has no file that names its run.
+    let mut waiting = view.clone();
+    waiting.look.processes.push(Watched { pid: 9, host: "node-1".into(), ..Watched::default() });
+    waiting.phases.push((9, "dormant".to_owned()));
+    for (runs, name) in
+        [([(9, "vllm_later".to_owned())].into(), " vllm_later "), ([].into(), " - ")]
+    {
+        waiting.runs = runs;
+        let shown = text(&waiting, 120, 60);
+        let row = shown.iter().find(|line| line.contains(" 9 ")).expect("a row");
+        assert!(row.contains(name) && row.contains(" dormant "), "{row}");
+    }
     let rows = rows(&view).len();
     for chosen in 0..rows {
         view.state.chosen = chosen;
@@ -803,10 +846,13 @@ fn names_of_runs_lose_what_they_have_in_common_first() {
     let names = ["vllm_sorting", "vllm_two_gpus"];
     assert_eq!(cut(&names, 20), names);
     assert_eq!(cut(&names, 9), ["…sorting", "…two_gpus"]);
-    assert_eq!(cut(&names, 6), ["…sort…", "…two_…"]);
+    assert_eq!(cut(&names, 6), ["…so…ng", "…tw…us"]);
+    // No word loses its begin, and a name that is still too long keeps its end.
+    assert_eq!(cut(&["serve-monday", "serve-morning"], 9), ["…monday", "…morning"]);
+    assert_eq!(cut(&["a-long-word-here", "another-word"], 9), ["a-lo…here", "anot…word"]);
     assert_eq!(cut(&["run-a", "run-b"], 4), ["…a", "…b"]);
     // A part of a name that another one has whole.
-    assert_eq!(cut(&["run", "run-b"], 4), ["run", "…n-b"]);
+    assert_eq!(cut(&["run", "run-b"], 4), ["run", "ru…b"]);
     assert_eq!(cut(&["a-long-name-1", "b-long-name-2"], 6).len(), 2);
 }
 
