@@ -1,6 +1,7 @@
 //! A look at processes -> the lines of a page, for a width and a height. Colour only repeats what a mark, a sign
 //! or a word says, so that the page reads the same without.
 
+mod answer;
 mod foot;
 mod gpus;
 mod head;
@@ -17,6 +18,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use answer::answer;
 use clap::ValueEnum;
 use foot::foot;
 pub(crate) use foot::goes_on;
@@ -163,6 +165,9 @@ const KERNELS_LEAST: usize = 6;
 /// Lines from which one of them states whose times those of the stages are.
 const WHOSE_FROM: usize = 3;
 
+/// Lines from which one of them states what limits the chosen stage.
+const ANSWER_FROM: usize = 24;
+
 /// From this width, kernels have numbers per call, and from this one, the tables have more columns.
 const WITH_CALLS: usize = 98;
 const WIDE: usize = 130;
@@ -277,6 +282,9 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     let mut lines = head(view, width);
     let rows = rows(view);
     let chosen = view.state.chosen.min(rows.len().saturating_sub(1));
+    if height >= ANSWER_FROM {
+        lines.extend(answer(view, rows.get(chosen), width));
+    }
     let (seen, all_seen) = (&*seen(view, rows.get(chosen)), &*seen(view, None));
     // Whatever there is to say, one stage and the titles of its columns stay.
     let foot = foot(view, &rows, width, height.saturating_sub(lines.len() + 2));
