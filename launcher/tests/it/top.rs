@@ -141,7 +141,7 @@ fn one_page_has_all_rows_and_an_unknown_stage_is_refused() {
     let refused = top(&["--tokens", "decoed"], None);
     let said = lossy(&refused.stderr);
     assert_eq!(refused.status.code(), Some(2), "{said}");
-    assert!(said.contains("no stage is called `decoed`\n"), "{said}");
+    assert!(said.contains("no stage is called `decoed`; "), "{said}");
     assert!(said.contains("did you mean `decode`? There are decode, mixed, prefill"), "{said}");
 }
 
