@@ -19,8 +19,9 @@ use std::time::{Duration, Instant};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use stage2_contract::control::{Answer, Start, Verb};
 use stage2_contract::text::numbers::counted;
-use stage2_contract::text::visible;
+use stage2_contract::text::{instead, visible};
 use stage2_live::{FileState, Look, Options, Source, Watch, Watched, rank_in};
+use stage2_model::TokenCounts;
 
 use crate::bundle::{newest_below, refuse_dormant, window_bundles};
 use crate::cli::WatchOptions;
@@ -58,13 +59,16 @@ pub(crate) struct ProcessStatus {
     done: Vec<(u64, PathBuf)>,
     /// As its job launcher says; only of one that is not recorded.
     rank: Option<u64>,
+    /// The folder of its run, as the process names it.
+    pub(crate) run: Option<PathBuf>,
 }
 
 #[cfg(test)]
 impl ProcessStatus {
     /// A process without files.
     pub(crate) fn of(pid: u32, phase: &str) -> ProcessStatus {
-        ProcessStatus { pid, phase: phase.to_owned(), file: None, done: Vec::new(), rank: None }
+        let phase = phase.to_owned();
+        ProcessStatus { pid, phase, file: None, done: Vec::new(), rank: None, run: None }
     }
 }
 
@@ -127,6 +131,10 @@ pub(crate) struct LiveSource {
     pub(crate) made: Option<PathBuf>,
     /// The last reports that were asked for their tokens per second.
     tokens: RefCell<Vec<ReportedTokens>>,
+    /// What the settings of the runs state of their tokens.
+    tokens_set: RefCell<Vec<(PathBuf, TokenCounts)>>,
+    /// Stages whose payload is said to be their tokens.
+    token_stages: Vec<String>,
     /// Windows that were over when we came, by process: they are not followed.
     before: BTreeMap<u32, BTreeSet<u64>>,
     news: Receiver<News>,
@@ -180,7 +188,9 @@ impl LiveSource {
         let sources = all.into_iter().flat_map(|found| found.sources).collect();
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let (own_news, news) = mpsc::channel();
+        let token_stages = watching.tokens.clone();
         let mut watched = LiveSource {
+            token_stages,
             files: Files::of(sources, Options { tokens_in_payload: watching.tokens }),
             name,
             title,
@@ -193,6 +203,7 @@ impl LiveSource {
             switched: None,
             made: None,
             tokens: RefCell::default(),
+            tokens_set: RefCell::default(),
             before: BTreeMap::new(),
             news,
             requests: None,
@@ -297,6 +308,24 @@ impl LiveSource {
                 newest_below(Path::new(&self.name), &[])
             )))),
         }
+    }
+
+    /// That a stage whose payload is said to be its tokens is not there, once stages are known.
+    pub(crate) fn unknown_tokens(&self, look: &Look) -> Option<String> {
+        let all = look.processes.iter().flat_map(|process| process.totals.keys());
+        let known: BTreeSet<&str> =
+            all.map(String::as_str).filter(|name| !name.starts_with('(')).collect();
+        let known = Vec::from_iter(known);
+        let is_unknown = |stage: &&String| !known.contains(&stage.as_str());
+        let stage = self.token_stages.iter().find(is_unknown)?;
+        let shown = visible(stage.as_bytes());
+        let text = format!("--tokens: no stage is called `{shown}`{}", instead(stage, &known));
+        (!known.is_empty() && !look.is_reading).then_some(text)
+    }
+
+    /// [`Self::unknown_tokens`] as an error.
+    pub(crate) fn require_tokens(&self) -> Result<(), Failure> {
+        self.unknown_tokens(&self.look()).map_or(Ok(()), |text| Err(Failure::Usage(text)))
     }
 
     /// Those of several targets that have no trace file, and in which no process runs.
@@ -459,6 +488,11 @@ impl LiveSource {
         tokens::reported(&self.tokens, reports)
     }
 
+    /// Of each run, its folder and what its settings state of its tokens.
+    pub(crate) fn tokens_set(&self) -> Vec<(PathBuf, TokenCounts)> {
+        tokens::set(&self.tokens_set, self.runs().iter().copied())
+    }
+
     /// The reports of these runs, if each of them has one, or one for each of its windows.
     pub(crate) fn reports(&self) -> Vec<PathBuf> {
         let is_there = |folder: PathBuf| Some(folder.join("report.html")).filter(|of| of.is_file());
@@ -604,7 +638,7 @@ fn keep_reading(watch: &mut Watch, sources: &Receiver<Source>, tell: &Sender<See
     let mut is_half = false;
     loop {
         let seen = seen(watch);
-        let is_reading = seen.0.is_reading;
+        let is_reading = seen.0.is_reading || seen.0.catches_up;
         if tell.send(seen).is_err() {
             return;
         }
@@ -756,6 +790,7 @@ fn standing(pid: u32, answer: &Answer) -> ProcessStatus {
         rank: if waits(&phase) { rank_in(variable) } else { None },
         phase,
         file: answer.get("file").map(|file| reached(pid, file)),
+        run: answer.get("option.out").map(|out| run_of(Path::new(out)).to_owned()),
         done: done.collect(),
     }
 }

@@ -35,8 +35,10 @@ pub(crate) struct Root {
     pub(crate) is_cold: bool,
     pub(crate) thread: u32,
     pub(crate) worked_to: u64,
+    /// Pieces of GPU work.
+    pub(crate) launches: u64,
     /// How many ranges right within it ended, by their names, and when the last one did.
-    within: Vec<(u32, u64)>,
+    pub(crate) within: Vec<(u32, u64)>,
     stepped_to: u64,
     /// Whether its work is recorded, where not all is.
     pub(crate) recorded: Option<bool>,
@@ -184,6 +186,7 @@ impl Instances {
             is_cold: counted && self.begun.insert(stage),
             thread: record.thread,
             worked_to: 0,
+            launches: 0,
             within: Vec::new(),
             stepped_to: 0,
             recorded,
@@ -368,9 +371,11 @@ impl Instances {
         !self.begun.is_empty()
     }
 
-    /// Forgets the instances that ended before `to`.
-    pub(crate) fn forget(&mut self, to: u64) {
-        self.roots.retain(|_, root| root.end.is_none_or(|end| end.max(root.worked_to) > to));
+    /// Forgets the instances that ended before `to`, and gives those of them that count.
+    pub(crate) fn forget(&mut self, to: u64) -> Vec<Root> {
+        let is_over = |root: &Root| root.end.is_some_and(|end| end.max(root.worked_to) <= to);
+        let over = self.roots.extract_if(|_, root| is_over(root));
+        over.map(|(_, root)| root).filter(|root| root.counted).collect()
     }
 }
 

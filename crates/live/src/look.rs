@@ -23,9 +23,12 @@ pub struct Look {
     pub processes: Vec<Watched>,
     /// Bytes that are there and were not read yet.
     pub behind_bytes: u64,
-    /// The numbers are of a part of the files: what was there when they were found, or much that came since, is still
-    /// being read.
+    /// There are no numbers of all files yet: what was there when they were found is still being read.
     pub is_reading: bool,
+    /// The numbers are of what was read before, and much that came since is still being read.
+    pub catches_up: bool,
+    /// How long that may take, s.
+    pub reading_left_s: Option<u64>,
     /// Bytes of which only definitions were read.
     pub skipped_bytes: u64,
     /// What went wrong with files, the newest last.
@@ -57,6 +60,8 @@ impl Look {
             }
             all.behind_bytes = all.behind_bytes.saturating_add(part.behind_bytes);
             all.is_reading |= part.is_reading;
+            all.catches_up |= part.catches_up;
+            all.reading_left_s = all.reading_left_s.max(part.reading_left_s);
             all.skipped_bytes = all.skipped_bytes.saturating_add(part.skipped_bytes);
             all.files_left_out = all.files_left_out.saturating_add(part.files_left_out);
             all.processes_left_out = all.processes_left_out.saturating_add(part.processes_left_out);
@@ -148,6 +153,8 @@ pub struct Watched {
     pub is_cut_off: bool,
     /// Its file grows, and its data is older than the newest of all by more than 15 s.
     pub lags: bool,
+    /// Newer records of it are there, and were not read yet: its data is not old for another reason.
+    pub is_behind: bool,
     /// It records no GPU work, for a reason that it states: how much there was is not known.
     #[serde(default)]
     pub has_no_gpu_records: bool,
@@ -206,7 +213,8 @@ impl Watched {
 /// Of files that grow: what is much older than the rest was held up on the way, or nothing happens there.
 fn tell_lag(processes: &mut [Watched]) {
     let newest = processes.iter().filter_map(|process| process.last_wall_ns).max().unwrap_or(0);
-    let not_told = |process: &&mut Watched| process.is_growing() && !process.lags;
+    let not_told =
+        |process: &&mut Watched| process.is_growing() && !process.lags && !process.is_behind;
     for process in processes.iter_mut().filter(not_told) {
         let lag_ns = process.last_wall_ns.map_or(0, |at| newest.saturating_sub(at));
         if lag_ns > LAG_NS {

@@ -10,7 +10,7 @@ use crate::MAX_STAGES;
 use crate::look::{LAG_NS, Look, Watched, clock_differs};
 
 /// Any change of what [`Look`] holds is another version.
-const VERSION: u32 = 7;
+const VERSION: u32 = 8;
 /// Processes of one host.
 const PROCESSES: usize = 1_024;
 /// Kernels of a process that are told, the longest first.

@@ -15,7 +15,7 @@ use stage2_read::trace::stats::{EXACT_VALUES, Series};
 
 use crate::WINDOW_S;
 use crate::host::{HostIdle, HostSlot};
-use crate::instances::Step;
+use crate::instances::{Root, Step};
 use crate::tables::{COMMUNICATION, COUNT, KernelId};
 
 /// Upper bounds of the buckets of step times, seconds. Fixed, so that they can be added over processes
@@ -84,6 +84,11 @@ pub struct StageNumbers {
     pub other_ns: u64,
     /// Kernels, copies, fills and graphs.
     pub launches: u64,
+    /// Of a window: those of the instances that were over in it, with what they did before it, and how many instances
+    /// or steps that were. An edge of the window cuts none of them.
+    pub whole_launches: u64,
+    /// See there.
+    pub whole_each: u64,
     /// Time of work by class, ns, by the number of the class. Work that overlaps counts twice.
     pub class_ns: [u64; COUNT],
     /// Pieces of work by class, by the number of the class.
@@ -144,6 +149,8 @@ impl StageNumbers {
             (&mut self.gaps_ns, other.gaps_ns),
             (&mut self.other_ns, other.other_ns),
             (&mut self.launches, other.launches),
+            (&mut self.whole_launches, other.whole_launches),
+            (&mut self.whole_each, other.whole_each),
         ];
         let buckets = self.step_buckets.iter_mut().zip(other.step_buckets);
         let classes = self.class_ns.iter_mut().zip(other.class_ns);
@@ -174,13 +181,16 @@ impl StageNumbers {
         self.times().count()
     }
 
-    /// What `step_times` are of, instances or steps within them: how many ended, and with recorded work, about.
+    /// What `step_times` are of, instances or steps within them: how many ended, and to how many the recorded work
+    /// belongs, about: those that an edge of a window cuts count in part.
     pub fn each(&self) -> (u64, f64) {
-        match self.within {
-            0 => (self.steps, self.recorded_steps as f64),
-            all if self.steps == 0 => (all, all as f64),
-            all => (all, all as f64 * self.recorded_steps as f64 / self.steps as f64),
-        }
+        let all = if self.within > 0 { self.within } else { self.steps };
+        let recorded = match (self.whole_launches, self.steps) {
+            (0, 0) => all as f64,
+            (0, steps) => all as f64 * self.recorded_steps as f64 / steps as f64,
+            (whole, _) => self.launches as f64 * self.whole_each as f64 / whole as f64,
+        };
+        (all, recorded)
     }
 
     /// From here on the times are those of steps within the instances.
@@ -419,6 +429,9 @@ pub(crate) struct Slot {
     pub(crate) stages: FxHashMap<u16, StageNumbers>,
     /// The times of ranges of one name right within their instances.
     pub(crate) within: FxHashMap<Kind, Series>,
+    /// Instances that were over, all of their launches, and the ranges of one name right within them.
+    pub(crate) whole: FxHashMap<u16, (u64, u64)>,
+    pub(crate) whole_within: FxHashMap<Kind, u64>,
     /// Time and number of launches by stage and kernel.
     pub(crate) kernels: FxHashMap<(u16, KernelId), (u64, u64)>,
     /// The times of those that communicate.
@@ -432,6 +445,15 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
+    /// An instance is over, and all of its work is known.
+    pub(crate) fn is_over(&mut self, root: &Root) {
+        let (instances, launches) = self.whole.entry(root.stage).or_default();
+        (*instances, *launches) = (*instances + 1, launches.saturating_add(root.launches));
+        for (name, count) in &root.within {
+            *self.whole_within.entry((root.stage, *name)).or_default() += count;
+        }
+    }
+
     pub(crate) fn kernel(&mut self, stage: u16, (kernel, class): (KernelId, u8), ns: u64) {
         let known = self.kernels.len() < KERNELS || self.kernels.contains_key(&(stage, kernel));
         let key = if known { (stage, kernel) } else { (stage, KernelId::OTHER) };

@@ -342,6 +342,7 @@ impl Process {
         let is_cold = root.as_ref().is_some_and(|root| root.is_cold);
         if let Some(root) = root {
             root.worked_to = root.worked_to.max(end);
+            root.launches += 1;
         }
         known.totals.work(class, end - start);
         let (last_cold, first_warm) = self.work_edges.entry(stage).or_insert((0, u64::MAX));
@@ -427,10 +428,12 @@ impl Process {
         self.instances.end_steps(to, &mut self.steps);
         self.count_steps();
         self.slots.count_to(to);
-        self.instances.forget(to);
+        let mut over = self.instances.forget(to);
+        over.retain(|root| !self.gated || root.recorded == Some(true));
         let mut run = std::mem::take(&mut self.slots.run);
         // It ends with this slice, and so belongs to the slot before a boundary.
         let slot = self.slots.at(to - 1);
+        over.iter().for_each(|root| slot.is_over(root));
         let found = self.stages.iter_mut().map(|(&id, stage)| (id, stage.settle(to)));
         let mut found: Vec<(u16, Found)> = found.collect();
         let all = union_of(found.iter().flat_map(|(_, found)| &found.work).copied().collect());
@@ -590,6 +593,13 @@ impl Process {
                 if steps_within.get(&id) == Some(&name) {
                     within.entry(self.tables.stage_name(id)).or_default().merge(steps);
                 }
+            }
+            for (&id, &(instances, launches)) in &slot.whole {
+                let name = steps_within.get(&id).map(|&name| slot.whole_within.get(&(id, name)));
+                let whole_each = name.map_or(instances, |steps| steps.copied().unwrap_or(0));
+                let whole_launches = launches;
+                let whole = StageNumbers { whole_launches, whole_each, ..StageNumbers::default() };
+                self.add_by_name(&mut stages, id, &whole);
             }
             for (&id, numbers) in slot.stages.iter().filter(|(id, _)| counts(slot, **id)) {
                 self.add_by_name(&mut stages, id, numbers);

@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use stage2_contract::order::Order as _;
 use stage2_contract::text::{visible, visible_path};
@@ -83,7 +83,14 @@ pub struct Watch {
     progress: Arc<AtomicU64>,
     /// What came after [`Self::read_what_is_there`] began is not wanted.
     is_enough: bool,
+    /// All that was there was read at some time: there were numbers to show.
+    has_read: bool,
+    /// Since when so much is unread that it takes time, and the bytes that were read before.
+    pace: Option<(Instant, u64)>,
 }
+
+/// So long a reading goes on before it is known how fast it is.
+const PACE: Duration = Duration::from_secs(1);
 
 impl Watch {
     /// Nothing is read before the first tick.
@@ -122,6 +129,8 @@ impl Watch {
     /// Reads what is there now until what waits is final, and not what is added meanwhile: files may grow faster than they
     /// are read. `tell` gets the bytes that are read, and how many there are; if it returns false, the rest stays unread.
     pub fn read_what_is_there(&mut self, mut tell: impl FnMut(u64, u64) -> bool) {
+        // A process that goes on is not silent because the reading takes long.
+        let began_ns = now_ns();
         self.find();
         for tracked in &mut self.files {
             tracked.goal = Some(tracked.follow.bytes() + tracked.follow.backlog());
@@ -139,7 +148,7 @@ impl Watch {
                 return;
             }
             before = now;
-            self.catch_up();
+            self.tick_at(began_ns, CATCH_UP_BYTES);
         }
         for tracked in &mut self.files {
             tracked.is_read = true;
@@ -147,7 +156,7 @@ impl Watch {
         }
         self.is_enough = true;
         for _ in 0..=QUIET_TICKS_LATE {
-            self.tick_at(now_ns(), LAST_BYTES);
+            self.tick_at(began_ns, LAST_BYTES);
             // All go on, so that nothing becomes final.
             if self.behind > 0 && self.files.iter().all(|tracked| tracked.quiet == 0) {
                 break;
@@ -233,6 +242,26 @@ impl Watch {
             self.problems.pop_front();
         }
         self.retire();
+        match self.is_behind() {
+            true => drop(self.pace.get_or_insert((Instant::now(), self.bytes()))),
+            false => (self.pace, self.has_read) = (None, self.has_read || !self.files.is_empty()),
+        }
+    }
+
+    fn is_behind(&self) -> bool {
+        self.behind >= CURRENT_BYTES || self.files.iter().any(|of| !of.is_read)
+    }
+
+    /// Bytes that were read of the files that are followed.
+    fn bytes(&self) -> u64 {
+        self.files.iter().map(|of| of.follow.bytes()).fold(0, u64::saturating_add)
+    }
+
+    fn reading_left_s(&self) -> Option<u64> {
+        let (began, before) = self.pace.filter(|(began, _)| began.elapsed() >= PACE)?;
+        let read = self.bytes().saturating_sub(before) as f64;
+        let seconds = self.behind as f64 * began.elapsed().as_secs_f64() / read;
+        seconds.is_finite().then(|| seconds.ceil() as u64)
     }
 
     fn find(&mut self) {
@@ -365,6 +394,10 @@ impl Watch {
             let newest = files.into_iter().max_by_key(|tracked| tracked.age())?;
             let mut process = watched(identity, newest, sums);
             process.window.is_last = is_last;
+            process.is_behind = match self.is_enough {
+                true => newest.behind > 0 && newest.quiet == 0,
+                false => newest.behind >= CURRENT_BYTES || !newest.is_read,
+            };
             Some((process, newest))
         });
         let (mut processes, newest): (Vec<Watched>, Vec<&Tracked>) = all.unzip();
@@ -372,10 +405,9 @@ impl Watch {
             let is_old = |last: u64| is_old(self.now_ns, last);
             of.state != FileState::Growing || of.is_gone || of.last_wall_ns.is_some_and(is_old)
         };
-        let is_behind = self.behind >= CURRENT_BYTES || self.files.iter().any(|of| !of.is_read);
-        let is_reading = is_behind && !self.is_enough;
+        let is_behind = self.is_behind() && !self.is_enough;
         // Where nothing more comes, the last seconds would be those in which the program ended.
-        if !is_reading && processes.iter().all(is_over) {
+        if !is_behind && processes.iter().all(is_over) {
             for (process, newest) in processes.iter_mut().zip(newest) {
                 let end_wall_ns = process.window.end_wall_ns;
                 let is_last = process.window.is_last;
@@ -386,7 +418,9 @@ impl Watch {
         let mut look = Look {
             processes,
             behind_bytes: self.behind,
-            is_reading,
+            is_reading: is_behind && !self.has_read,
+            catches_up: is_behind && self.has_read,
+            reading_left_s: self.reading_left_s().filter(|_| is_behind),
             skipped_bytes: self.skipped,
             problems: self.problems.iter().cloned().collect(),
             files_left_out: self.left_out.len() as u64,

@@ -39,7 +39,7 @@ pub use record::{DoctorNote, PassRecord, RUN_JSON, RunRecord, SCHEMA, WindowReco
 pub(crate) use retention::{Room, make_room, too_big};
 pub use stage2_read::layout::{BASELINE_DIR, COLLECTOR_DIR, COUNTERS_DIR, NCU_DIR, NSYS_DIR};
 
-const CONFIG_YAML: &str = "config.yaml";
+pub(crate) const CONFIG_YAML: &str = "config.yaml";
 
 pub(crate) struct Bundle {
     dir: PathBuf,
@@ -166,7 +166,7 @@ fn apply_outcome(record: &mut RunRecord, outcome: &Outcome) {
 }
 
 /// Larger ones are not a configuration of ours.
-const MAX_CONFIG_BYTES: u64 = 16 << 20;
+pub(crate) const MAX_CONFIG_BYTES: u64 = 16 << 20;
 
 /// Replaces `config.yaml` by what `change` makes of its text (none: it is not there) and of the origins
 /// of its values. Comments on top of it stay, and one more names the `words` that it was changed by.

@@ -47,6 +47,7 @@ pub(crate) fn feed(args: FeedArgs, terminal: &Terminal) -> Result<u8, Failure> {
     if args.once {
         watched.read_all();
         watched.require_answer()?;
+        watched.require_tokens()?;
         return printed(&metrics_of(watched.look(), limit));
     }
     let stop = Stop::on_signals()?;
@@ -61,12 +62,18 @@ pub(crate) fn feed(args: FeedArgs, terminal: &Terminal) -> Result<u8, Failure> {
         terminal.milestone(&format!("metrics of {} are at http://{address}/metrics", watched.name));
     }
     let (mut next, mut fails, mut answering) = (Instant::now(), false, Answering::default());
+    let mut is_told = false;
     while !stop.is_set() {
         let began = Instant::now();
         watched.tick();
         let look = watched.look();
         if let Some(said) = answering.said(&look) {
             terminal.caution(&said);
+        }
+        // A stage may begin later.
+        if let Some(unknown) = watched.unknown_tokens(&look).filter(|_| !is_told) {
+            is_told = true;
+            terminal.caution(&unknown);
         }
         let text = metrics_of(look.clone(), limit);
         page.set(&text, &write_message(only_slowest(look, limit), now_ns()));

@@ -4,6 +4,7 @@ mod page;
 
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind, IsTerminal as _, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -16,18 +17,20 @@ use ratatui::widgets::Paragraph;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use signal_hook::consts::SIGTSTP;
-use stage2_contract::text::visible_path;
+use stage2_contract::text::{visible, visible_path};
 use stage2_model::RunState;
 
 use crate::bundle::{RUN_JSON, RunRecord};
 use crate::cli::TopArgs;
 use crate::failure::Failure;
-use crate::live_source::{LiveSource, STEP, Stop, TICK, now_ns};
+use crate::live_source::{LiveSource, ProcessStatus, STEP, Stop, TICK, now_ns};
 use crate::terminal::width;
 
-/// Size of a page of plain text, unless the terminal or the variable COLUMNS has another width.
+/// Size of a page of plain text, unless the terminal or the variable COLUMNS has another width, or LINES another height.
 const COLUMNS: usize = 80;
 const LINES: usize = 24;
+/// More than a page has rows: as many kernels, stages and processes as are kept.
+const ALL_LINES: usize = 16_384;
 /// Processes that have a row in so many lines.
 const FEW_PROCESSES: usize = 2;
 
@@ -46,7 +49,8 @@ pub(crate) fn top(args: TopArgs) -> Result<u8, Failure> {
         watched.read_all();
         watched.require_traces()?;
         watched.require_answer()?;
-        return show(&watched, state).map(|_| 0);
+        watched.require_tokens()?;
+        return show(&watched, state, ALL_LINES).map(|_| 0);
     }
     let stop = Stop::on_signals()?;
     let dumb = std::env::var_os("TERM").is_none_or(|kind| kind == "dumb" || kind.is_empty());
@@ -63,7 +67,7 @@ pub(crate) fn top(args: TopArgs) -> Result<u8, Failure> {
             if ends {
                 watched.read_while(|| !stop.is_set());
             }
-            if !show(&watched, state.clone())? || ends {
+            if !show(&watched, state.clone(), LINES)? || ends {
                 break;
             }
             stop.await_tick(began);
@@ -85,12 +89,14 @@ pub(crate) fn top(args: TopArgs) -> Result<u8, Failure> {
 }
 
 /// Prints one page; false where nothing reads on.
-fn show(watched: &LiveSource, state: State) -> Result<bool, Failure> {
+fn show(watched: &LiveSource, state: State, lines: usize) -> Result<bool, Failure> {
     let view = look(watched, state, true);
     // Each host that does not answer, and what is wrong, has lines of its own.
     // All processes have a row.
     let rows = view.look.processes.len().saturating_sub(FEW_PROCESSES);
-    let height = LINES + rows + 2 * view.look.problems.len();
+    let wanted = std::env::var("LINES").ok().and_then(|lines| lines.parse().ok());
+    let lines = wanted.filter(|lines| (1..=ALL_LINES).contains(lines)).unwrap_or(lines);
+    let height = lines + rows + 2 * view.look.problems.len();
     let mut lines: Vec<String> = page(&view, width(&io::stdout()).unwrap_or(COLUMNS), height)
         .iter()
         .map(|line| line.to_string().trim_end().to_owned())
@@ -116,7 +122,7 @@ fn run_screen(watched: &mut LiveSource, state: State, stop: &Stop) -> io::Result
         while !stop.is_set() {
             if Instant::now() >= next {
                 let is_new = watched.tick();
-                let is_current = is_new && !view.look.is_reading;
+                let is_current = is_new && !view.look.is_reading && !view.look.catches_up;
                 next = Instant::now() + if is_current { TICK / 2 } else { STEP };
                 if !view.state.frozen {
                     let state = std::mem::take(&mut view.state);
@@ -184,8 +190,12 @@ fn look(watched: &LiveSource, state: State, is_text: bool) -> View {
         is_text,
         empty_targets: watched.empty_targets().into_iter().map(|(name, _)| name.clone()).collect(),
         ended: None,
+        runs: watched.standings.iter().filter_map(named_run).collect(),
         ..View::default()
     };
+    view.tokens_set = watched.tokens_set();
+    // A stage may begin later.
+    view.look.problems.extend(watched.unknown_tokens(&view.look));
     if is_over(&view) && !view.look.is_reading {
         view.ended = Some(what_next(watched, !is_text));
         view.has_report = !reports_of(watched).is_empty();
@@ -195,6 +205,11 @@ fn look(watched: &LiveSource, state: State, is_text: bool) -> View {
         }
     }
     view
+}
+
+/// A process, and the name of its run.
+fn named_run(of: &ProcessStatus) -> Option<(u32, String)> {
+    Some((of.pid, visible(of.run.as_ref()?.file_name()?.as_bytes())))
 }
 
 /// The reports of runs that have ended: their own ones, or the one that `w` wrote.
@@ -400,7 +415,7 @@ mod tests {
 
     use super::*;
     use crate::cli::WatchOptions;
-    use crate::live_source::{COLLECTOR, ProcessStatus, Switch};
+    use crate::live_source::{COLLECTOR, Switch};
 
     #[test]
     fn keys_do_what_the_page_says() {

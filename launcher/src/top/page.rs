@@ -1,6 +1,7 @@
 //! A look at processes -> the lines of a page, for a width and a height. Colour only repeats what a mark, a sign
 //! or a word says, so that the page reads the same without.
 
+mod answer;
 mod foot;
 mod gpus;
 mod head;
@@ -17,6 +18,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use answer::answer;
 use clap::ValueEnum;
 use foot::foot;
 pub(crate) use foot::goes_on;
@@ -35,7 +37,7 @@ use stage2_contract::stats::P99_VALUES;
 use stage2_contract::text::numbers::count;
 use stage2_contract::text::shorten;
 use stage2_live::{FileState, Look, SILENT_NS, StageNumbers, Watched, Window};
-use stage2_model::{HOST_SAMPLES_LEAST, PathKind, PathRow, Role, TAIL_VALUES};
+use stage2_model::{HOST_SAMPLES_LEAST, PathKind, PathRow, Role, TAIL_VALUES, TokenCounts};
 use stage2_read::roles::{Meant, RoleSettings};
 use stage2_read::trace::stats::Series;
 use stage2_report::operators::{OperatorSettings, is_operator};
@@ -127,6 +129,8 @@ pub(crate) struct View {
     pub(crate) look: Look,
     /// Phases of processes with a socket, by number.
     pub(crate) phases: Vec<(u32, String)>,
+    /// The runs of these processes, by number: one that is not recorded has no trace file that names it.
+    pub(crate) runs: BTreeMap<u32, String>,
     pub(crate) now_ns: u64,
     pub(crate) state: State,
     pub(crate) has_colour: bool,
@@ -140,6 +144,8 @@ pub(crate) struct View {
     pub(crate) has_report: bool,
     /// Of each report, its folder and the tokens per second of its stages.
     pub(crate) reported_tokens: Vec<(PathBuf, BTreeMap<String, f64>)>,
+    /// Of each run, its folder and what its settings state of its tokens.
+    pub(crate) tokens_set: Vec<(PathBuf, TokenCounts)>,
     /// Kernels that the page showed last, and those above them: a key scrolls by as many.
     pub(crate) kernels_shown: Cell<usize>,
     pub(crate) kernels_above: Cell<usize>,
@@ -158,6 +164,9 @@ const KERNELS_LEAST: usize = 6;
 
 /// Lines from which one of them states whose times those of the stages are.
 const WHOSE_FROM: usize = 3;
+
+/// Lines from which one of them states what limits the chosen stage.
+const ANSWER_FROM: usize = 24;
 
 /// From this width, kernels have numbers per call, and from this one, the tables have more columns.
 const WITH_CALLS: usize = 98;
@@ -273,6 +282,9 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     let mut lines = head(view, width);
     let rows = rows(view);
     let chosen = view.state.chosen.min(rows.len().saturating_sub(1));
+    if height >= ANSWER_FROM {
+        lines.extend(answer(view, rows.get(chosen), width));
+    }
     let (seen, all_seen) = (&*seen(view, rows.get(chosen)), &*seen(view, None));
     // Whatever there is to say, one stage and the titles of its columns stay.
     let foot = foot(view, &rows, width, height.saturating_sub(lines.len() + 2));
@@ -487,7 +499,39 @@ fn rows_of_run(view: &View) -> Vec<Row> {
     for row in &mut rows {
         row.finish(view);
     }
+    if let [(_, tokens)] = view.tokens_set.as_slice() {
+        tokens_by_settings(&mut rows, tokens);
+    }
     rows
+}
+
+/// Tokens per second that follow from the settings of a run that goes on: a step of a decode makes a token of each
+/// sequence, and a prefill before each decode reads the prompts.
+fn tokens_by_settings(rows: &mut [Row], tokens: &TokenCounts) {
+    let Ok(batch) = tokens.batch() else { return };
+    let is_stage = |row: &Row, role: Role| {
+        let is_live = row.sum.run.is_none() && row.sum.steps_with_requests == 0;
+        is_live
+            && matches!(RoleSettings::default().of(&row.name, None), Meant::Stage(of) if of == role)
+    };
+    let is_decode = |row: &&Row| is_stage(row, Role::Decode) && row.sum.within > 0;
+    let decodes: Vec<u64> = rows.iter().filter(is_decode).map(|row| row.sum.steps).collect();
+    let is_prefill = |row: &Row| {
+        // One of each process may be cut.
+        let is_before = |decodes: &u64| decodes.abs_diff(row.sum.steps) <= row.processes;
+        let is_one = matches!(decodes.as_slice(), [decodes] if is_before(decodes));
+        is_one && is_stage(row, Role::Prefill) && row.sum.within == 0
+    };
+    for row in rows.iter_mut().filter(|row| row.tokens_per_s.is_none()) {
+        let each = match () {
+            () if is_decode(&&*row) => Some(batch),
+            () if is_prefill(row) => {
+                tokens.prompt().ok().map(|prompt| prompt.saturating_mul(batch))
+            }
+            () => None,
+        };
+        row.tokens_per_s = each.zip(row.each_per_s).map(|(each, per_s)| each as f64 * per_s);
+    }
 }
 
 /// The process that the times of an engine are of once its run has ended, as in a report: its ranks run the same
@@ -680,7 +724,7 @@ fn is_silent(view: &View, process: &Watched) -> bool {
     let has_socket = view.phases.iter().any(|(pid, _)| *pid == process.pid);
     let last = process.last_wall_ns.or(process.window.end_wall_ns);
     let is_old = |last: u64| view.now_ns.saturating_sub(last) > SILENT_NS;
-    !has_socket && (process.is_gone || last.is_some_and(is_old))
+    !has_socket && !process.is_behind && (process.is_gone || last.is_some_and(is_old))
 }
 
 const RECORDING: &str = "recording";
@@ -690,7 +734,7 @@ fn state(view: &View, process: &Watched) -> String {
     let phase = view.phases.iter().find(|(pid, _)| *pid == process.pid);
     match (&process.state, phase) {
         (FileState::Growing | FileState::Waiting | FileState::Ended, None)
-            if view.look.is_reading =>
+            if view.look.is_reading || view.look.catches_up && process.is_behind =>
         {
             "reading".to_owned()
         }

@@ -244,7 +244,7 @@ fn another_version(client: &mut TcpStream) -> std::io::Result<()> {
 fn too_many_ranks(client: &mut TcpStream) -> std::io::Result<()> {
     let ranks = vec!["{}"; 1_000_000].join(",");
     client.write_all(OK)?;
-    write!(client, "{{\"stage2_live\": 7, \"now_ns\": 5, \"look\": {{\"processes\": [{ranks}]}}}}")
+    write!(client, "{{\"stage2_live\": 8, \"now_ns\": 5, \"look\": {{\"processes\": [{ranks}]}}}}")
 }
 
 fn nonsense(client: &mut TcpStream) -> std::io::Result<()> {
@@ -283,7 +283,7 @@ fn of_several_hosts_those_that_answer_are_shown_and_the_others_named() {
         "nothing is listening there",
         "it does not answer in time",
         "it sends more than 16 MB",
-        "it reports version 999, and this program reads version 7",
+        "it reports version 999, and this program reads version 8",
         "it is damaged",
         "what it sends is not from `feed`",
     ];

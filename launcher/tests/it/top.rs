@@ -122,6 +122,29 @@ sys.exit("it goes on")
     });
 }
 
+/// Hazard (Watching what runs): A page that goes into a file is cut, and a stage that is not there is taken for one without
+///  tokens.
+/// Promise: One page has all rows, unless LINES says how many, and an unknown stage is refused with those that are there.
+#[test]
+fn one_page_has_all_rows_and_an_unknown_stage_is_refused() {
+    let top = |words: &[&str], lines: Option<&str>| {
+        let mut top = Command::new(LAUNCH);
+        top.args(["top", "--once"]).args(words);
+        top.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/sample/vllm_sorting"));
+        top.env("COLUMNS", "80").envs(lines.map(|lines| ("LINES", lines)));
+        top.output().expect("stage2-launch")
+    };
+    let all = lossy(&top(&[], None).stdout);
+    assert!(all.contains(" _apply_write_kernel ") && !all.contains(" others "), "{all}");
+    let few = lossy(&top(&[], Some("24")).stdout);
+    assert!(few.lines().count() <= 24 && few.contains(" 24 others "), "{few}");
+    let refused = top(&["--tokens", "decoed"], None);
+    let said = lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains("no stage is called `decoed`; "), "{said}");
+    assert!(said.contains("did you mean `decode`? There are decode, mixed, prefill"), "{said}");
+}
+
 /// A session of tmux with a server of its own, which ends with it.
 struct Tmux {
     folder: tempfile::TempDir,

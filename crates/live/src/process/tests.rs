@@ -80,6 +80,30 @@ fn steps_busy_time_and_gaps_of_a_stage_are_those_of_its_records() {
     assert_eq!(window.end_wall_ns, Some(49 * S + process.front + 1));
 }
 
+/// Hazard (Watching what runs): The window begins and ends within calls, whose kernels count in part.
+/// Promise: The kernels of a call, or of a step within it, are those of whole ones.
+#[test]
+fn the_kernels_of_a_call_are_those_of_whole_calls() {
+    for (call_ms, kernels) in [(1_700, 17), (300, 3)] {
+        let mut process = process();
+        for call in 1..=(60_000 / call_ms) {
+            let at = S + call * call_ms * MS;
+            process.push(opened(call, at));
+            for kernel_at in (0..kernels).map(|kernel| at + kernel * 100 * MS) {
+                process.push(kernel(call, kernel_at + MS, kernel_at + 90 * MS));
+            }
+            process.push(Record::RangeClose { range: call, end: MonoNs(at + call_ms * MS) });
+            let window = process.window();
+            let Some(decode) = window.stages.get("decode").filter(|of| of.whole_each > 0) else {
+                continue;
+            };
+            let each = decode.launches as f64 / decode.each().1;
+            assert!((each - kernels as f64).abs() < 1e-9, "{each} of {kernels} in {call}");
+        }
+        assert!(process.window().stages["decode"].whole_each > 2);
+    }
+}
+
 /// Hazard (Watching what runs): One thread is in its first call while others are in later ones.
 /// Promise: As in a report, only the work of the first call is left out; if it runs at the same time as that of the others,
 ///  the numbers are of all calls.

@@ -371,6 +371,35 @@ fn a_run_that_has_ended_has_no_numbers_until_all_is_read() {
     assert_eq!(shown(&watch), (false, true, STEPS));
 }
 
+/// Hazard (Watching what runs): So much comes at once that a tick does not read all of it, once of a process that ends then.
+/// Promise: The numbers so far stay, the page states that newer ones are being read, and nobody is said to hang.
+#[test]
+fn numbers_stay_while_newer_records_are_read() {
+    let (folder, mut watch) = watched_folder();
+    let path = folder.path().join("a.s2t");
+    trace(&path, 1, "0", 10, 400_000, true);
+    let whole = fs::read(&path).expect("a file");
+    fs::write(&path, &whole[..whole.len() / 4]).expect("a file");
+    trace(&folder.path().join("b.s2t"), 2, "1", 40_005, 10, false);
+    let shown = |watch: &Watch| {
+        let look = watch.look();
+        assert!(look.processes.iter().all(|of| !of.lags), "{look:#?}");
+        let of_first = &look.processes[0];
+        (look.is_reading, look.catches_up, of_first.is_behind, steps(of_first) > 1_000)
+    };
+    watch.tick_at(40_006 * S, TICK_BYTES);
+    // Nothing more of it is there: it may hang.
+    assert!(watch.look().processes[0].lags && !watch.look().is_reading);
+    fs::write(&path, &whole).expect("a file");
+    watch.tick_at(40_006 * S, 1);
+    assert_eq!(shown(&watch), (false, true, true, true));
+    (watch.pace, watch.behind) = (watch.pace.map(|of| (of.0 - 10 * PACE, 0)), watch.bytes());
+    assert_eq!(watch.look().reading_left_s.map(|left| left.abs_diff(10) < 2), Some(true));
+    watch.tick_at(40_006 * S, TICK_BYTES);
+    assert_eq!(shown(&watch), (false, false, false, true));
+    assert_eq!(watch.look().processes[0].state, FileState::Ended);
+}
+
 /// Hazard (Watching what runs): A trace file is damaged near its begin, or cannot be read.
 /// Promise: The rest of it is not awaited.
 #[test]

@@ -41,6 +41,7 @@ pub(super) fn head(view: &View, width: usize) -> Vec<Line<'static>> {
     let newest = look.processes.iter().filter_map(|process| process.window.end_wall_ns).max();
     let age = match newest.map(|end| age(view.now_ns.saturating_sub(end) as f64 / 1e9)) {
         _ if look.is_reading => reading(look),
+        Some(age) if look.catches_up => format!("data of {age} ago, {}", reading(look)),
         Some(age) if view.ended.is_some() => format!("ended {age} ago"),
         Some(age) => format!("data of {age} ago"),
         None if is_first(view) => FIRST.to_owned(),
@@ -146,11 +147,13 @@ fn without_work(view: &View) -> String {
     }
 }
 
-/// How far the files are read.
+/// How far the files are read, and how long the rest takes.
 fn reading(look: &Look) -> String {
+    let left = look.reading_left_s.filter(|left| *left > 0);
+    let left = left.map_or_else(String::new, |left| format!(", {} left", age(left as f64)));
     match amounts(look) {
         (_, 0) => "opening the trace files".to_owned(),
-        (read, all) => format!("reading {} of {} MB", read >> 20, all >> 20),
+        (read, all) => format!("reading {} of {} MB{left}", read >> 20, all >> 20),
     }
 }
 

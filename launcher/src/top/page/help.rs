@@ -41,7 +41,10 @@ pub(super) const HELP: [(&str, &str); 23] = [
         "kernels, copies, fills and graphs of a call or step; WORK/S: per second; COUNT: of this kernel",
     ),
     ("CALL ms, GPU", "mean per second of the last minute; least and largest value"),
-    ("CLASS, KERNEL", "TIME is their share of the kernel time of the chosen stage"),
+    (
+        "CLASS, KERNEL",
+        "TIME is their share of the kernel time of the chosen stage; +: copies and fills come on top of these 100%",
+    ),
     (
         "NO WORK",
         "the part of the time without GPU work (ended: in calls of the chosen stage), and SHAREs of it by what the \

@@ -10,8 +10,21 @@ use stage2_live::class_label;
 
 use super::{
     KERNEL_COLUMNS, KernelOrder, Row, View, WIDE, WITH_CALLS, bold, marked, padded, part, plain,
-    short, unit,
+    share, short, unit,
 };
+
+/// The row of all copies and fills together.
+const COPIES: &str = "copies, fills";
+
+/// Time of copies next to that of kernels: it may be longer.
+fn on_top(ns: u64, of_kernels: u64) -> String {
+    match ns as f64 / of_kernels as f64 {
+        _ if of_kernels == 0 => "-".to_owned(),
+        part if part < 0.9995 => format!("+{}", share(part)),
+        part if part < 100.0 => format!("+{:.0}%", part * 100.0),
+        part => format!("+{}x", short(part)),
+    }
+}
 
 /// Time and launches of each kernel of a stage, by name, and their classes.
 pub(super) type Kernels<'v> = (Vec<(&'v str, (u64, u64))>, BTreeMap<&'v str, u8>);
@@ -44,9 +57,16 @@ pub(super) fn kernel_table(
         row.sum.class_ns.iter().enumerate().map(|(class, &ns)| (ns, class as u8)).collect();
     classes.retain(|(ns, _)| *ns > 0);
     classes.order_by(|a, b| b.cmp(a));
-    // As in a report, of the time of kernels.
-    let of_kernels = classes.iter().filter(|(_, class)| !class_label(*class).starts_with("mem"));
-    let total = of_kernels.fold(0u64, |sum, (ns, _)| sum.saturating_add(*ns));
+    // As in a report, shares are of the time of kernels. That of copies and fills comes on top, in a row of its own.
+    let is_copy = |(_, class): &mut (u64, u8)| class_label(*class).starts_with("mem");
+    let copies: Vec<(u64, u8)> = classes.extract_if(.., is_copy).collect();
+    let sum_of = |of: &[(u64, u8)]| of.iter().fold(0u64, |sum, (ns, _)| sum.saturating_add(*ns));
+    let total = sum_of(&classes);
+    let copies_row = match copies.as_slice() {
+        [] => None,
+        [(_, class)] => Some((class_label(*class), sum_of(&copies))),
+        _ => Some((COPIES, sum_of(&copies))),
+    };
     let by = view.state.kernels_by;
     let mean_ns = |(ns, launches): (u64, u64)| ns.checked_div(launches);
     let size = |sum: (u64, u64)| match by {
@@ -54,7 +74,7 @@ pub(super) fn kernel_table(
         KernelOrder::Mean => (mean_ns(sum), sum.0),
     };
     // Titles alone say nothing.
-    if kernels.is_empty() && classes.is_empty() {
+    if kernels.is_empty() && classes.is_empty() && copies.is_empty() {
         view.kernels_shown.set(1);
         return Vec::new();
     }
@@ -98,13 +118,17 @@ pub(super) fn kernel_table(
     let others = (!rest.is_empty()).then_some((others.as_str(), beyond));
     let mut top = top.iter().copied().chain(others);
     // The same of the classes.
-    let single = if classes.len() > shown { shown.saturating_sub(1) } else { classes.len() };
+    let room = shown.saturating_sub(usize::from(copies_row.is_some()));
+    let single = if classes.len() > room { room.saturating_sub(1) } else { classes.len() };
     let beyond = classes.split_off(single);
     let of_class = |(ns, class): (u64, u8)| (class_label(class).to_owned(), part(ns, total));
     let mut classes: Vec<(String, String)> = classes.into_iter().map(of_class).collect();
+    if let Some((label, ns)) = copies_row {
+        classes.push((label.to_owned(), on_top(ns, total)));
+    }
     if !beyond.is_empty() {
-        let ns = beyond.iter().fold(0u64, |sum, (ns, _)| sum.saturating_add(*ns));
-        classes.push((format!("{} others", beyond.len()), part(ns, total)));
+        let others = format!("{} others", beyond.len());
+        classes.push((others, part(sum_of(&beyond), total)));
     }
     for at in 0..shown {
         let (class, class_part) = classes.get(at).cloned().unwrap_or_default();

@@ -252,7 +252,7 @@ pub(super) fn processes(
     let run_of = |of: &Watched| all_runs.iter().find(|run| run.members.contains(&id(of)));
     let host_of = |of: &Watched| match run_of(of).filter(|_| has_runs) {
         Some(run) => run.name.clone(),
-        None if has_runs => String::new(),
+        None if has_runs => view.runs.get(&of.pid).map_or_else(|| "-".to_owned(), String::clone),
         None => of.host.clone(),
     };
     let longest = sorted.iter().map(|of| host_of(of).chars().count()).max().unwrap_or(0);
@@ -276,8 +276,9 @@ pub(super) fn processes(
         let cells = cells(of);
         row_of(start, cells.iter().map(|(cell, width)| (cell, *width)), width)
     };
-    let run_names = all_runs.iter().filter(|_| has_runs).map(|run| run.name.as_str());
-    let run_names = names_apart(run_names, host_width);
+    let run_names: Vec<String> = sorted.iter().map(|of| host_of(of)).collect();
+    let run_names = run_names.iter().filter(|_| has_runs).map(String::as_str);
+    let run_names = names_apart(run_names.filter(|name| *name != "-"), host_width);
     let host = padded(if has_runs { "RUN" } else { "HOST" }, host_width);
     let start = format!("  {:>4} {:>7} {host} {state_title}", "RANK", "PID");
     let mut title = line_of(start, &titles.clone().map(|(title, _)| title));

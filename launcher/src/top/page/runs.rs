@@ -61,24 +61,25 @@ pub(super) fn names_apart<'n>(
     let are_same = |at: usize| names.iter().all(|name| name.get(..at) == first.get(..at));
     let ends = first.char_indices().map(|(at, _)| at).take_while(|at| are_same(*at));
     let common = ends.last().filter(|at| *at > 1 && names.len() > 1).unwrap_or(0);
-    let cut = |name: &str| match name.get(common..).filter(|_| name.chars().count() > width) {
-        None => name.to_owned(),
-        Some(rest) => {
-            let start = if common > 0 { "…" } else { "" };
-            let text = format!("{start}{rest}");
-            match text.char_indices().nth(width.saturating_sub(1)) {
-                Some((end, _)) if text.chars().count() > width => format!("{}…", &text[..end]),
-                _ => text,
-            }
+    // A word stays whole.
+    let words = first.get(..common).and_then(|start| start.rfind(['-', '_', '.', ' ', '/']));
+    let words = words.map_or(0, |at| at + 1);
+    let cut = |name: &str, common: usize| match name.get(common..) {
+        Some(rest) if common > 0 && name.chars().count() > width => {
+            format!("…{}", shorten(rest, width.saturating_sub(1)))
         }
+        _ => shorten(name, width),
     };
-    let cut: BTreeMap<&str, String> = names.iter().map(|name| (*name, cut(name))).collect();
-    let different: BTreeSet<&String> = cut.values().collect();
-    match different.len() == names.len() {
-        true => cut,
-        // What tells them apart is further behind.
-        false => names.iter().map(|name| (*name, shorten(name, width))).collect(),
-    }
+    let all = [words, common].map(|common| {
+        let cut = names.iter().map(|name| (*name, cut(name, common)));
+        cut.collect::<BTreeMap<&str, String>>()
+    });
+    let are_different =
+        |all: &BTreeMap<&str, String>| all.values().collect::<BTreeSet<_>>().len() == names.len();
+    // If neither tells them apart, the ends of whole names say most.
+    all.into_iter()
+        .find(are_different)
+        .unwrap_or_else(|| names.iter().map(|name| (*name, shorten(name, width))).collect())
 }
 
 /// The number of the run of each process of a look.
@@ -95,7 +96,9 @@ pub(super) fn part(view: &View, run: &Run) -> View {
         without_window(folder) == run.folder
             || real.is_ok_and(|real| without_window(&real) == run.folder)
     };
+    let tokens_set = view.tokens_set.iter().filter(|of| is_its(&of.0)).cloned().collect();
     View {
+        tokens_set,
         reported_tokens: view.reported_tokens.iter().filter(|of| is_its(&of.0)).cloned().collect(),
         ..of_members(view, &run.members)
     }

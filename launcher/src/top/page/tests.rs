@@ -138,6 +138,20 @@ fn all_that_matters_fits_into_80_by_24_without_colour() {
     begun.phases.clear();
     let shown_first = text(&begun, 80, 24);
     assert!(shown_first[0].ends_with("2 processes  reading 120 of 300 MB"), "{shown_first:#?}");
+    begun.look.reading_left_s = Some(9);
+    let first = text(&begun, 80, 24).swap_remove(0);
+    assert!(first.ends_with("reading 120 of 300 MB, 9 s left"), "{first}");
+    // Numbers that were shown stay.
+    let mut later = begun.clone();
+    (later.look.is_reading, later.look.catches_up) = (false, true);
+    later.look.processes[1].is_behind = true;
+    let shown_later = text(&later, 80, 24);
+    assert!(
+        shown_later[0].contains("data of 3 s ago, reading 120 of 300 MB, 9 s left"),
+        "{shown_later:#?}"
+    );
+    let row = shown_later.iter().find(|line| line.contains(" 72 node-1")).expect("a process");
+    assert!(row.contains(" reading ") && row.contains("50.0"), "{shown_later:#?}");
     let whole = shown_first.join("\n");
     assert!(
         whole.contains("  read 40.0% of the trace files; numbers follow when all is read")
@@ -239,6 +253,90 @@ fn kernels_below_the_first_ones_can_be_scrolled_to() {
         let shown = 9 - view.kernels_above.get();
         assert!(shown > 4 && view.kernels_shown.get() == shown, "{shown} in {height} lines");
     }
+}
+
+/// Hazard (Watching what runs): Copies are in the classes and not in the whole that their shares are of.
+/// Promise: The shares of the kernels' classes add up to 100 %, and those of copies say that they come on top.
+#[test]
+fn the_shares_of_the_classes_add_up_and_copies_come_on_top() {
+    let label = |class: &u8| stage2_live::class_label(*class);
+    let number = |wanted: &str| (0..u8::MAX).find(|class| label(class) == wanted).expect("a class");
+    let of = |copies: &[(&str, u64)], height: usize| {
+        let mut view = view();
+        view.look.processes.truncate(1);
+        let decode = view.look.processes[0].window.stages.get_mut("decode").expect("a stage");
+        for (class, ns) in copies {
+            decode.class_ns[usize::from(number(class))] = *ns;
+        }
+        let shown = text(&view, 80, height);
+        let at = shown.iter().position(|line| line.contains("CLASS")).expect("a title");
+        let rows = shown[at + 1..].iter().map(|line| line[..25].trim().to_owned());
+        rows.take_while(|row| row.ends_with('%')).collect::<Vec<_>>()
+    };
+    let row = |class: &str, share: &str| format!("{class:14} {share:>6}");
+    let kernels = [row("gemm", "76.9%"), row("attention", "23.1%")];
+    assert_eq!(of(&[], 40), kernels);
+    let with = |last: String| [&kernels[..], &[last]].concat();
+    assert_eq!(of(&[("memcpy", 65_000_000)], 40), with(row("memcpy", "+1.0%")));
+    let both = [("memcpy", 6_500_000_000), ("memset", 6_500_000_000)];
+    assert_eq!(of(&both, 40), with(row("copies, fills", "+200%")));
+}
+
+/// Hazard (Watching what runs): What limits a stage has to be gathered from the columns and tables of a whole page.
+/// Promise: The third line states it for the selected stage, with how much of the time it takes.
+#[test]
+fn what_limits_the_stage_is_in_the_first_lines() {
+    let answer = |parts: [u64; 3], width: usize| {
+        let mut view = view();
+        for process in &mut view.look.processes {
+            let decode = process.window.stages.get_mut("decode").expect("a stage");
+            [decode.busy_ns, decode.gaps_ns, decode.other_ns] = parts.map(|of| of * 90_000_000);
+        }
+        text(&view, width, 24).swap_remove(2)
+    };
+    let works = "decode: GPU works 70.0% of the time, gemm 76.9% of its kernel time";
+    assert_eq!(answer([70, 10, 0], 80), works);
+    assert_eq!(
+        answer([20, 70, 0], 80),
+        "decode: gaps between launches take 70.0% of the time, GPU work 20.0%"
+    );
+    assert_eq!(answer([20, 10, 60], 80), "decode: GPU works for other stages 60.0% of the time");
+    let idle = "decode: GPU idle 70.0%, first cause: Scheduler.schedule (scheduler.py:212)";
+    assert_eq!(answer([20, 10, 0], 80), idle);
+    let with = |start: &str| idle.replace("70.0%", start);
+    assert_eq!(answer([20, 10, 0], 120), with("70.0% of the time"));
+    assert!(answer([20, 10, 0], 70).ends_with(" …schedule (scheduler.py:212)"));
+}
+
+/// Hazard (Watching what runs): The settings of a run state its tokens, and its page has no rate until there is a report.
+/// Promise: It has one while the run goes on: that of the steps of the decode, and of the prefill before each decode.
+#[test]
+fn tokens_that_the_settings_state_have_a_rate() {
+    let mut view = view();
+    view.look.processes.truncate(1);
+    for (name, within) in [("decode", 640), ("prefill", 0)] {
+        let sum = view.look.processes[0].window.stages.get_mut(name).expect("a stage");
+        (sum.steps, sum.within) = (10, within);
+        (sum.requests, sum.steps_with_requests) = (0, 0);
+    }
+    let counts = |batch, prompt| TokenCounts {
+        batch_size: batch,
+        prompt_tokens: prompt,
+        ..TokenCounts::default()
+    };
+    let rates = |view: &View| rows(view).iter().map(|row| row.tokens_per_s).collect::<Vec<_>>();
+    for (tokens, rate) in [
+        (counts(Some(2), Some(512)), [Some(128.0), Some(1_024.0)]),
+        (counts(Some(2), None), [Some(128.0), None]),
+        (counts(None, Some(512)), [None, None]),
+    ] {
+        view.tokens_set = vec![("run".into(), tokens)];
+        assert_eq!(rates(&view), rate);
+    }
+    // A prefill of several calls before a decode.
+    view.tokens_set = vec![("run".into(), counts(Some(2), Some(512)))];
+    view.look.processes[0].window.stages.get_mut("prefill").expect("a stage").steps = 40;
+    assert_eq!(rates(&view), [Some(128.0), None]);
 }
 
 #[test]
@@ -735,6 +833,18 @@ fn each_of_two_runs_has_its_late_rank_and_its_names_stay_apart() {
         process.file = format!("/srv/{run}/collector/{at}.s2t");
         process.host = "node-1".to_owned();
     }
+    // One that waits for a start has no file that names its run.
+    let mut waiting = view.clone();
+    waiting.look.processes.push(Watched { pid: 9, host: "node-1".into(), ..Watched::default() });
+    waiting.phases.push((9, "dormant".to_owned()));
+    for (runs, name) in
+        [([(9, "vllm_later".to_owned())].into(), " vllm_later "), ([].into(), " - ")]
+    {
+        waiting.runs = runs;
+        let shown = text(&waiting, 120, 60);
+        let row = shown.iter().find(|line| line.contains(" 9 ")).expect("a row");
+        assert!(row.contains(name) && row.contains(" dormant "), "{row}");
+    }
     let rows = rows(&view).len();
     for chosen in 0..rows {
         view.state.chosen = chosen;
@@ -762,10 +872,13 @@ fn names_of_runs_lose_what_they_have_in_common_first() {
     let names = ["vllm_sorting", "vllm_two_gpus"];
     assert_eq!(cut(&names, 20), names);
     assert_eq!(cut(&names, 9), ["…sorting", "…two_gpus"]);
-    assert_eq!(cut(&names, 6), ["…sort…", "…two_…"]);
+    assert_eq!(cut(&names, 6), ["…so…ng", "…tw…us"]);
+    // No word loses its begin, and a name that is still too long keeps its end.
+    assert_eq!(cut(&["serve-monday", "serve-morning"], 9), ["…monday", "…morning"]);
+    assert_eq!(cut(&["a-long-word-here", "another-word"], 9), ["a-lo…here", "anot…word"]);
     assert_eq!(cut(&["run-a", "run-b"], 4), ["…a", "…b"]);
     // A part of a name that another one has whole.
-    assert_eq!(cut(&["run", "run-b"], 4), ["run", "…n-b"]);
+    assert_eq!(cut(&["run", "run-b"], 4), ["run", "ru…b"]);
     assert_eq!(cut(&["a-long-name-1", "b-long-name-2"], 6).len(), 2);
 }
 

@@ -1,0 +1,68 @@
+//! What limits the chosen stage, and by how much -> one line.
+
+use ratatui::text::Line;
+use stage2_contract::text::shorten;
+use stage2_live::class_label;
+use stage2_model::HostCauseKind;
+
+use super::hosts::{fitted, host_of};
+use super::{Row, View, bold, seen, share};
+
+/// What takes most of the time in the calls of a stage: its GPU work, or else the longest of what leaves the GPU without.
+pub(super) fn answer(view: &View, row: Option<&Row>, width: usize) -> Option<Line<'static>> {
+    let row = row?;
+    let (busy, gaps, idle) = (row.busy?, row.gaps.unwrap_or(0.0), row.idle?);
+    let other = row.other.unwrap_or(0.0);
+    let wait = row.wait.unwrap_or(0.0);
+    let name = shorten(&row.label(), width / 3);
+    let mut is_host = false;
+    let (what, why) = match () {
+        () if busy >= 0.5 && wait * 2.0 > busy => {
+            (format!("GPU waits for other ranks {} of the time", share(wait)), String::new())
+        }
+        () if busy >= 0.5 => (format!("GPU works {} of the time", share(busy)), longest_class(row)),
+        () if other > gaps.max(idle) => {
+            (format!("GPU works for other stages {} of the time", share(other)), String::new())
+        }
+        () if gaps > idle => {
+            let what = format!("gaps between launches take {} of the time", share(gaps));
+            (what, format!("GPU work {}", share(busy)))
+        }
+        () => {
+            let what = format!("GPU idle {} of the time", share(idle));
+            is_host = true;
+            (what, first_cause(&seen(view, Some(row)), row))
+        }
+    };
+    let start = format!("{name}: {what}");
+    let brief = start.replace(" of the time", "");
+    let between = if is_host { ", first cause: " } else { ", " };
+    let room = |start: &str| width.saturating_sub(start.chars().count() + between.len());
+    let text = match why.as_str() {
+        "" => start,
+        why if why.chars().count() <= room(&start) => format!("{start}{between}{why}"),
+        why => format!("{brief}{between}{}", fitted(why, room(&brief))),
+    };
+    Some(bold(&text, width))
+}
+
+/// The class of kernels that takes longest, as in the table below.
+fn longest_class(row: &Row) -> String {
+    let classes = row.sum.class_ns.iter().zip(0u8..);
+    let kernels = classes.filter(|(_, class)| !class_label(*class).starts_with("mem"));
+    let total = kernels.clone().fold(0u64, |sum, (ns, _)| sum.saturating_add(*ns));
+    let longest = kernels.max_by_key(|(ns, _)| **ns).filter(|(ns, _)| **ns > 0);
+    longest.map_or_else(String::new, |(ns, class)| {
+        format!("{} {} of its kernel time", class_label(class), share(*ns as f64 / total as f64))
+    })
+}
+
+/// What the host of the process that is idle longest does most often meanwhile.
+fn first_cause(view: &View, row: &Row) -> String {
+    let hosts = view.look.processes.iter().map(|process| host_of(process, &row.name));
+    let host = hosts.max_by_key(|host| host.idle_ns);
+    let is_cause = |kind: HostCauseKind| kind != HostCauseKind::OtherWork;
+    let causes = host.map(|host| host.causes.iter().filter(|cause| is_cause(cause.kind)));
+    let first = causes.and_then(|mut causes| causes.next());
+    first.map_or_else(String::new, |cause| cause.text(true))
+}
