@@ -2,13 +2,14 @@
 
 use std::io::{IsTerminal, Write as _};
 use std::ops::RangeInclusive;
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anstyle::{AnsiColor, Style};
 use ratatui::crossterm::terminal::size;
 use stage2_contract::text::numbers::count;
-use stage2_contract::text::wrapped;
+use stage2_contract::text::{visible_path, wrapped};
 use stage2_model::{Finding, Severity};
 use stage2_read::progress::{Progress, Unit, observe};
 
@@ -75,6 +76,13 @@ impl Terminal {
     pub(crate) fn result(&self, text: &str) {
         if self.verbosity >= Verbosity::Normal {
             line(Style::new(), text);
+        }
+    }
+
+    /// Where what was written is: all that -q leaves of a success, for `$(...)` of a script.
+    pub(crate) fn place(&self, path: &Path) {
+        if self.is_quiet() {
+            let _ = print(&format!("{}\n", visible_path(path)));
         }
     }
 

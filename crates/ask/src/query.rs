@@ -313,7 +313,7 @@ impl Seen {
     }
 }
 
-const READ_ONLY: &str = "only a SELECT is allowed: the tables are a copy in memory, and nothing in a run can be changed";
+const READ_ONLY: &str = "only a SELECT is allowed; write one: the tables are a copy in memory, and nothing in a run can be changed";
 
 /// A query under way.
 struct Guard<'q> {

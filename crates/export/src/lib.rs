@@ -235,11 +235,12 @@ pub fn select(
     selection: &Selection,
     write: impl FnOnce(&Selected<'_>, &mut Counts) -> Result<Vec<PathBuf>, ExportError>,
 ) -> Result<Exported, ExportError> {
-    let times = selection.check(run)?;
+    let mut times = selection.check(run)?;
+    let notes = times.note.take().into_iter().collect();
     let mut counts = Counts::default();
     let files = write(&Selected::new(run, selection, times), &mut counts)?;
     let clocks = run.clocks().map(str::to_owned);
-    let (missing, sample, notes) = (run.missing(), run.sample(), Vec::new());
+    let (missing, sample) = (run.missing(), run.sample());
     Ok(Exported { files, counts, missing, sample, clocks, notes })
 }
 
@@ -260,7 +261,7 @@ pub enum ExportError {
     },
     /// Nothing is left of what was selected of a run of so many seconds.
     #[error(
-        "--stage and --window leave nothing of the run; its events end {0:.3} s after the first"
+        "--stage and --window leave nothing of the run; choose a part of it: its events end {0:.3} s after the first"
     )]
     NothingSelected(f64),
     /// The run has no samples of the host.
@@ -293,20 +294,20 @@ pub enum ExportError {
         /// The stages that it has.
         instead: String,
     },
-    /// Steps that no process of the run has.
+    /// Calls that no process of the run has.
     #[error(
-        "no process has so many calls of `{stage}`: there are {most_steps} at most, numbered from 0"
+        "no process has so many calls of `{stage}`; choose some of the {most_calls} at most, numbered from 0"
     )]
-    NoSuchSteps {
+    NoSuchCalls {
         /// The stage that was asked for.
         stage: String,
         /// The most of any process.
-        most_steps: u64,
+        most_calls: u64,
     },
     /// A window that cannot be read.
     #[error(
         "`{0}` is not START..END with an end after the start; write START..END in seconds since the first event, for instance 0.5..1.25, or \
-         STAGE:FIRST..END in steps, for instance decode:100..110"
+         STAGE:FIRST..END in calls of a stage, for instance decode:100..110"
     )]
     NoWindow(String),
     /// The destination exists.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
+use stage2_contract::text::numbers::count;
 use stage2_contract::text::{instead, visible};
 use stage2_read::path_label::WHOLE_PROCESS;
 use stage2_read::trace::events::{Event, HostCall, HostSample, Span, What};
@@ -29,12 +30,12 @@ pub enum Window {
         /// End.
         to_ns: i64,
     },
-    /// From the start of one instance of a stage to that of another, in each process: where clocks of hosts are
-    /// apart, the same steps are still the same.
-    Steps {
+    /// From the start of one call of a stage to that of another, in each process: where clocks of hosts are
+    /// apart, the same calls are still the same.
+    Calls {
         /// The stage.
         stage: String,
-        /// The number of the first instance, from 0.
+        /// The number of the first call, from 0.
         from: u64,
         /// The number of the first one that is left out.
         to: u64,
@@ -44,7 +45,7 @@ pub enum Window {
 impl FromStr for Window {
     type Err = ExportError;
 
-    /// Reads `START..END` in seconds, or `STAGE:FIRST..END` in instances; either number may be left out.
+    /// Reads `START..END` in seconds, or `STAGE:FIRST..END` in calls; either number may be left out.
     fn from_str(text: &str) -> Result<Self, ExportError> {
         let refused = || ExportError::NoWindow(visible(text.as_bytes()));
         let (from, to) = text.rsplit_once("..").ok_or_else(refused)?;
@@ -55,7 +56,7 @@ impl FromStr for Window {
             };
             let (from, to) = (number(from, 0)?, number(to, u64::MAX)?);
             let stage = stage.to_owned();
-            return if from < to { Ok(Self::Steps { stage, from, to }) } else { Err(refused()) };
+            return if from < to { Ok(Self::Calls { stage, from, to }) } else { Err(refused()) };
         }
         let ns = |part: &str, absent: i64| match part.trim().trim_end_matches('s') {
             "" => Ok(absent),
@@ -78,8 +79,8 @@ impl std::fmt::Display for Window {
             Self::Time { from_ns, to_ns } => {
                 write!(f, "{}..{}", seconds(*from_ns), seconds(*to_ns))
             }
-            Self::Steps { stage, from, to: u64::MAX } => write!(f, "{stage}:{from}.."),
-            Self::Steps { stage, from, to } => write!(f, "{stage}:{from}..{to}"),
+            Self::Calls { stage, from, to: u64::MAX } => write!(f, "{stage}:{from}.."),
+            Self::Calls { stage, from, to } => write!(f, "{stage}:{from}..{to}"),
         }
     }
 }
@@ -89,16 +90,23 @@ impl Selection {
     pub(crate) fn check(&self, run: &Run) -> Result<Times, ExportError> {
         let span = run.span().unwrap_or(Span { start_ns: 0, end_ns: 0 });
         let mut times = Times::default();
-        let of_steps = match &self.window {
-            Some(Window::Steps { stage, from, to }) => Some((stage, *from, *to)),
+        let of_calls = match &self.window {
+            Some(Window::Calls { stage, from, to }) => Some((stage, *from, *to)),
             _ => None,
         };
-        if of_steps.is_some() || !self.stages.is_empty() {
-            self.look(run, of_steps, &mut times)?;
+        if of_calls.is_some() || !self.stages.is_empty() {
+            self.look(run, of_calls, &mut times)?;
         }
         if let Some(Window::Time { from_ns, to_ns }) = self.window {
+            let events_end = span.ns() as f64 / 1e9;
             if from_ns > span.ns() {
-                return Err(ExportError::NothingSelected(span.ns() as f64 / 1e9));
+                return Err(ExportError::NothingSelected(events_end));
+            }
+            if to_ns > span.ns() && to_ns < i64::MAX {
+                let end = to_ns as f64 / 1e9;
+                times.note = Some(format!(
+                    "--window ends at {end} s, after the last event of the run ({events_end:.3} s)"
+                ));
             }
             let at = |ns: i64| span.start_ns.saturating_add(ns);
             let window = Span { start_ns: at(from_ns), end_ns: at(to_ns) };
@@ -107,15 +115,15 @@ impl Selection {
         Ok(times)
     }
 
-    /// Reads the run for the times of stages and steps.
+    /// Reads the run for the times of stages and calls.
     fn look(
         &self,
         run: &Run,
-        of_steps: Option<(&String, u64, u64)>,
+        of_calls: Option<(&String, u64, u64)>,
         times: &mut Times,
     ) -> Result<(), ExportError> {
         let mut known = BTreeSet::new();
-        let mut most_steps = 0;
+        let mut most_calls = 0;
         for process in run.processes() {
             let (mut spans, mut starts) = (Vec::new(), Vec::new());
             process.file.for_each(|event| {
@@ -131,8 +139,8 @@ impl Selection {
                 if self.stages.iter().any(|of| of == stage) {
                     add_span(&mut spans, range.span);
                 }
-                let is_step = !range.continues && range.path.label == stage;
-                if is_step && of_steps.is_some_and(|(of, ..)| of == stage) {
+                let is_call = !range.continues && range.path.label == stage;
+                if is_call && of_calls.is_some_and(|(of, ..)| of == stage) {
                     starts.push(range.span.start_ns);
                 }
                 Ok(())
@@ -141,9 +149,9 @@ impl Selection {
                 spans = process.file.span().into_iter().collect();
             }
             times.stages.insert(process.pid, joined(spans));
-            if let Some((_, from, to)) = of_steps {
+            if let Some((_, from, to)) = of_calls {
                 starts.sort_unstable();
-                most_steps = most_steps.max(starts.len() as u64);
+                most_calls = most_calls.max(starts.len() as u64);
                 let start = |number: u64| {
                     usize::try_from(number).ok().and_then(|at| starts.get(at)).copied()
                 };
@@ -153,17 +161,27 @@ impl Selection {
                 }
             }
         }
-        let steps_of = of_steps.map(|(stage, ..)| stage);
-        if let Some(unknown) = self.stages.iter().chain(steps_of).find(|of| !known.contains(*of)) {
+        let calls_of = of_calls.map(|(stage, ..)| stage);
+        if let Some(unknown) = self.stages.iter().chain(calls_of).find(|of| !known.contains(*of)) {
             let known: Vec<&str> = known.iter().map(String::as_str).collect();
             let instead = instead(unknown, &known);
             return Err(ExportError::NoSuchStage { stage: visible(unknown.as_bytes()), instead });
         }
-        match steps_of.filter(|_| times.window.is_empty()) {
+        match calls_of.filter(|_| times.window.is_empty()) {
             Some(stage) => {
-                Err(ExportError::NoSuchSteps { stage: visible(stage.as_bytes()), most_steps })
+                Err(ExportError::NoSuchCalls { stage: visible(stage.as_bytes()), most_calls })
             }
-            None => Ok(()),
+            None => {
+                let cut = of_calls.filter(|(.., to)| (most_calls + 1..u64::MAX).contains(to));
+                times.note = cut.map(|(stage, _, to)| {
+                    let stage = visible(stage.as_bytes());
+                    format!(
+                        "--window ends at call {to} of `{stage}`, which has {}",
+                        count(most_calls)
+                    )
+                });
+                Ok(())
+            }
         }
     }
 }
@@ -173,8 +191,10 @@ impl Selection {
 pub(crate) struct Times {
     /// When it had a range of the selected stages, in order of time.
     stages: BTreeMap<u32, Vec<Span>>,
-    /// Its window. A process without these steps has none.
+    /// Its window. A process without these calls has none.
     window: BTreeMap<u32, Span>,
+    /// That the run ends before the window does.
+    pub(crate) note: Option<String>,
 }
 
 impl Times {
@@ -360,10 +380,10 @@ mod tests {
     }
 
     #[test]
-    fn windows_are_read_in_seconds_or_steps_and_refused_where_they_hold_nothing() {
+    fn windows_are_read_in_seconds_or_calls_and_refused_where_they_hold_nothing() {
         let window = |text: &str| match text.parse().ok()? {
             Window::Time { from_ns, to_ns } => Some((from_ns, to_ns)),
-            Window::Steps { .. } => None,
+            Window::Calls { .. } => None,
         };
         assert_eq!(window("0.5..1.25"), Some((500_000_000, 1_250_000_000)));
         assert_eq!(window("2s.."), Some((2_000_000_000, i64::MAX)));

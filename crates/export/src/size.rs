@@ -83,7 +83,7 @@ impl Cost {
             bytes += process.file.sample_count() as f64 * self.sample;
         }
         let steps = match &selection.window {
-            Some(Window::Steps { stage, .. }) => {
+            Some(Window::Calls { stage, .. }) => {
                 let of_stage = run.conclusions.rank_stages.iter().filter(|of| of.stage == *stage);
                 of_stage.map(|of| of.instances).max().unwrap_or(0)
             }
@@ -101,7 +101,7 @@ fn share(span: Option<Span>, steps: u64, selection: &Selection) -> f64 {
             let whole = span.map_or(0, Span::ns);
             (to_ns.min(&whole).saturating_sub(*from_ns).max(0) as f64, whole as f64)
         }
-        Some(Window::Steps { from, to, .. }) => {
+        Some(Window::Calls { from, to, .. }) => {
             (to.min(&steps).saturating_sub(*from) as f64, steps as f64)
         }
     };

@@ -287,6 +287,7 @@ pub fn remedy(error: &str, folder: &Path) -> Option<&'static str> {
         (Errno::ENOSPC, "free some space on its file system (`df` shows it)"),
         (Errno::EDQUOT, "free some space: the quota of this user is used up"),
         (Errno::EROFS, "choose another folder: the file system is read-only"),
+        (Errno::EISDIR, "a folder has this name: move the folder away"),
         (Errno::EACCES, "choose another folder, or have its owner let this user write there"),
     ];
     known.into_iter().find(|(code, _)| is(*code)).map(|(_, remedy)| remedy)

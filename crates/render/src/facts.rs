@@ -22,7 +22,7 @@ pub(super) const KERNEL_CHARS: usize = 44;
 const PARTS: usize = 3;
 const PART_PERCENT: f64 = 5.0;
 const NEARLY_ALL_PERCENT: f64 = 90.0;
-/// From this part of the median on, the mean step is said, too.
+/// From this part of the mean on, a median or a tail is far from it.
 const MEAN_APART: f64 = 0.15;
 /// If the mean window is this close to the mean step, only one of them is printed.
 const NEAR_MEAN: f64 = 0.05;
@@ -257,17 +257,20 @@ fn item(label: &str, text: &str) -> String {
     format!("- **{}:** {}\n", plain(&capitalised(label)), plain(text))
 }
 
-/// `p50 4.62 ms per step, p99 11.09, 3,432 tokens/s; prefill 21.62 ms; first token 56.09 ms`: of the stage, of the
-/// other one of the model, and of the requests of an engine (median).
+/// `mean 4.64 ms per step (p50 4.62, p99 11.09), 3,432 tokens/s; prefill 21.64 ms; first token p50 56.09 ms`: of the
+/// stage, of the other one of the model, and of the requests of an engine. The rate is that of the mean, and only a
+/// tail that is far from it is named, so that 80 columns are enough.
 fn times(report: &Report, answer: &StageAnswer, step: &StepTimes) -> String {
-    let p50 = step.shown_ns(step.p50_ns);
-    let (scale, _, decimals) = time_scale(p50);
+    let mean = mean_of(report, answer, step);
+    let (scale, _, decimals) = time_scale(mean);
     let number = |ns: f64| grouped(&format!("{:.decimals$}", ns / scale));
-    let tail = step.tail().map(|(of, ns)| format!(", {of} {}", number(step.shown_ns(ns))));
+    let tail = step.tail().map(|(of, ns)| (of, step.shown_ns(ns)));
+    let tail = tail.filter(|(_, ns)| *ns >= mean * (1.0 + MEAN_APART));
+    let tail = tail.map(|(of, ns)| format!(", {of} {}", number(ns)));
     let mut series = report.step_series.iter();
     let apart = series.find(|of| of.stage == answer.stage).and_then(StepSeries::slow_steps_apart);
     let apart = apart.filter(|_| tail.is_some()).map(|apart| {
-        format!(" (slow {noun}s recur at multiples of {apart} {noun}s)", noun = step.unit.noun())
+        format!("; slow {noun}s recur at multiples of {apart} {noun}s", noun = step.unit.noun())
     });
     let counted = answer.tokens_counted.noun();
     let rate = answer.tokens_per_s.value();
@@ -278,42 +281,51 @@ fn times(report: &Report, answer: &StageAnswer, step: &StepTimes) -> String {
     };
     let other = report.answer.stages.iter().find(of_model).and_then(|other| {
         let step = other.step.as_ref()?;
-        let time = shown_time(step.shown_ns(step.p50_ns));
-        let mut mean = mean_apart(step, MEAN_APART);
-        if report.is_sampled() && other.mean_of_all_ns().is_none() && mean.ends_with(')') {
-            mean.insert_str(mean.len() - 1, &format!(" of all {}s", step.unit.noun()));
-        }
-        Some(format!("; {} {time}{mean}", shorten(&other.stage, STAGE_CHARS)))
+        let time = shown_time(mean_of(report, other, step));
+        let p50 = median_apart(step);
+        let of = report.is_sampled() && other.mean_of_all_ns().is_none() && !p50.is_empty();
+        let of = if of { format!(" of all {}s", step.unit.noun()) } else { String::new() };
+        Some(format!("; {} {time}{of}{p50}", shorten(&other.stage, STAGE_CHARS)))
     });
     let requests = report.engine.as_ref().and_then(|engine| engine.requests.as_ref());
     let first_ns = requests.and_then(|requests| requests.first_token.p50_ns);
-    let first = first_ns.map(|ns| format!("; first token {}", shown_time(ns as f64)));
-    let texts =
-        [tail, apart, rate, at_a_time, other, first].map(Option::unwrap_or_default).concat();
+    let first = first_ns.map(|ns| format!("; first token p50 {}", shown_time(ns as f64)));
+    let spread = [tail, apart].map(Option::unwrap_or_default).concat();
+    let texts = [rate, at_a_time, other, first].map(Option::unwrap_or_default).concat();
     let unit = answer.unit_of_times().unwrap_or_default();
-    // The line on the parts compares this mean with that of the recorded calls.
-    let apart = mean_of_unrecorded(report, answer).map_or(MEAN_APART, |_| 0.0);
-    let is_told = is_mean_in_verdict(report, answer, step);
-    let mean = if is_told { String::new() } else { mean_apart(step, apart) };
-    format!("p50 {} per {unit}{mean}{texts}", shown_time(p50))
+    format!(
+        "mean {} per {unit} (p50 {}{spread}){texts}",
+        shown_time(mean),
+        number(step.shown_ns(step.p50_ns))
+    )
 }
 
-/// Whether the verdict has the mean that a median far from it needs. The window that it divides also contains the time
-/// between the steps, so that it is a little longer than they are.
-fn is_mean_in_verdict(report: &Report, answer: &StageAnswer, step: &StepTimes) -> bool {
+/// The mean of the steps: that of the verdict, if this is of the same steps. The window that it divides also contains
+/// the time between them, so that it is a little longer.
+fn mean_of(report: &Report, answer: &StageAnswer, step: &StepTimes) -> f64 {
     let mean = step.shown_ns(step.mean_ns);
-    let is_near = |found: &Bottleneck| (found.ns as f64 / mean - 1.0).abs() <= NEAR_MEAN;
-    let is_same = answer.unit_of_mean() == answer.unit_of_times()
-        && answer.bottleneck.as_ref().is_some_and(is_near);
-    is_same && !report.is_sampled() && !mean_apart(step, MEAN_APART).is_empty()
+    let is_near = |found: &&Bottleneck| (found.ns as f64 / mean - 1.0).abs() <= NEAR_MEAN;
+    let is_same = answer.unit_of_mean() == answer.unit_of_times() && !report.is_sampled();
+    let of_verdict = answer.bottleneck.as_ref().filter(is_near).filter(|_| is_same);
+    of_verdict.map_or(mean, |found| found.ns as f64)
 }
 
-/// ` (mean 29.01)` behind the median, if these are so far apart: rates, parts and gains are those of the mean step.
-fn mean_apart(step: &StepTimes, least: f64) -> String {
+/// Whether the verdict names its mean as one, as the median is far from it.
+fn is_mean_in_verdict(report: &Report, answer: &StageAnswer, step: &StepTimes) -> bool {
+    answer.unit_of_mean() == answer.unit_of_times()
+        && answer
+            .bottleneck
+            .as_ref()
+            .is_some_and(|found| mean_of(report, answer, step) == found.ns as f64)
+        && !median_apart(step).is_empty()
+}
+
+/// ` (p50 20.46)` behind the mean, if these are so far apart.
+fn median_apart(step: &StepTimes) -> String {
     let [p50, mean] = [step.p50_ns, step.mean_ns].map(|ns| step.shown_ns(ns));
-    let (scale, _, decimals) = time_scale(p50);
-    match mean > 0.0 && (mean / p50 - 1.0).abs() >= least {
-        true => format!(" (mean {})", grouped(&format!("{:.decimals$}", mean / scale))),
+    let (scale, _, decimals) = time_scale(mean);
+    match mean > 0.0 && (mean / p50 - 1.0).abs() >= MEAN_APART {
+        true => format!(" (p50 {})", grouped(&format!("{:.decimals$}", p50 / scale))),
         false => String::new(),
     }
 }
@@ -444,15 +456,17 @@ mod tests {
         let answer = report.answer.stages[0].clone();
         let mut step = answer.step.clone().expect("timed");
         let start = |step: &StepTimes| times(&report, &answer, step);
-        assert!(start(&step).starts_with("p50 2.15 ms per token, longest 2.31"));
-        step.mean_ns = 3_000_000;
-        assert!(start(&step).starts_with("p50 2.15 ms per token (mean 3.00), longest 2.31"));
+        assert!(start(&step).starts_with("mean 2.15 ms per token (p50 2.15), "));
+        step.p99_ns = Some(2_910_000);
+        assert!(start(&step).starts_with("mean 2.15 ms per token (p50 2.15, longest 2.91)"));
+        (step.mean_ns, step.p99_ns) = (3_000_000, Some(3_910_000));
+        assert!(start(&step).starts_with("mean 3.00 ms per token (p50 2.15, longest 3.91"));
         let said = |report: &Report, answer: &StageAnswer| times(report, answer, &step);
         let outliers = [63, 126, 315, 378, 630].map(|number| Step { number, ..Step::default() });
         let stage = answer.stage.clone();
         report.step_series =
             vec![StepSeries { stage, outliers: outliers.to_vec(), ..StepSeries::default() }];
-        let regular = " 2.31 (slow steps recur at multiples of 63 steps), ";
+        let regular = " 3.91; slow steps recur at multiples of 63 steps), ";
         assert!(said(&report, &answer).contains(regular), "{}", said(&report, &answer));
         report.step_series[0].outliers.pop();
         assert!(!said(&report, &answer).contains("recur"), "too few");
@@ -460,7 +474,7 @@ mod tests {
 
     /// One mean on the screen: a window contains the time between its steps as well, so that it is a little longer.
     #[test]
-    fn a_mean_that_the_verdict_has_is_not_repeated_with_another_number() {
+    fn a_mean_that_the_verdict_has_is_repeated_with_the_same_number() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/sample/runner/metrics.json");
         let json = std::fs::read_to_string(path).expect("the sample");
         let mut report: Report = serde_json::from_str(&json).expect("a report");
@@ -477,7 +491,7 @@ mod tests {
         };
         let verdict = line(VERDICT);
         assert!(verdict.contains(": 22.63 of a mean of 24.44 ms per token"), "{verdict}");
-        assert!(line("time").starts_with("p50 19.95 ms per token, longest 26.86"));
+        assert!(line("time").starts_with("mean 24.44 ms per token (p50 19.95), "));
         // Advice on few calls says so where it is given.
         assert!(line(FIRST).ends_with("; rests on 2 warm calls only"), "{}", line(FIRST));
     }
@@ -517,7 +531,8 @@ mod tests {
             "{}",
             line(VERDICT)
         );
-        let times = "p50 3.06 ms per call (mean 3.22), p99 4.81; prefill 20.46 ms (mean 29.01 of all calls)";
+        let times =
+            "mean 3.22 ms per call (p50 3.06, p99 4.81); prefill 29.01 ms of all calls (p50 20.46)";
         assert_eq!(line("time"), times);
         let whose = ": the mean of the 103 recorded of 1653 calls, which is 23 % above that of all (3.22 ms)";
         assert!(line("where").ends_with(whose), "{}", line("where"));

@@ -28,8 +28,6 @@ pub struct Headline {
     pub answer: Vec<AnswerLine>,
     /// Ranks, stages, steps and kernels.
     pub evidence: Vec<String>,
-    /// How many warnings the report has.
-    pub warnings: usize,
 }
 
 impl Headline {
@@ -73,7 +71,7 @@ pub fn headline(report: &Report, folder: &Path) -> Headline {
     let is_whole = |line: &&AnswerLine| answer.contains(line);
     let rest = all.iter().filter(|line| !is_whole(line));
     evidence.extend(rest.map(|line| format!("{}: {}", line.label, line.text)));
-    Headline { answer, evidence, warnings: warnings_of(report).count() }
+    Headline { answer, evidence }
 }
 
 /// What bounds the first stage, and the parts of all windows, of a run without a verdict.
@@ -248,7 +246,7 @@ mod tests {
         let short = headline(&report, Path::new("run"));
         let expected = [
             "verdict: simulated GPU: decode is bound by launches: 1.70 of 2.15 ms per token; 5.1x the token's floor",
-            "time: p50 2.15 ms per token, longest 2.31, 465.0 tokens/s",
+            "time: mean 2.15 ms per token (p50 2.15), 465.0 tokens/s",
             "where: idle between kernels 1.70 ms (79 %), kernels 0.45 (21 %)",
             "host: Scheduler.schedule (scheduler.py:212 and 2 more lines): 1.11 ms of idle GPU per token \
              (90.1 us more while the GPU works)",

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use crate::config::{Origins, origins, yaml_with_origins};
+use crate::config::{self, Origins, origins, yaml_with_origins};
 use crate::env::{Environment, GpuFacts};
 use crate::failure::Failure;
 use crate::plan;
@@ -187,13 +187,8 @@ pub(crate) fn change_config(
         ))
     })?;
     let mut record = RunRecord::read(dir).map_err(Failure::no_result)?;
-    let tree = change(text.as_deref(), &record.origins).map_err(|failure| match failure {
-        // Which of several folders it lies in is not said there.
-        Failure::Usage(text) if text.starts_with(CONFIG_YAML) => {
-            Failure::Usage(format!("{}/{text}", visible_path(dir)))
-        }
-        other => other,
-    })?;
+    let tree =
+        change(text.as_deref(), &record.origins).map_err(|failure| in_folder(dir, failure))?;
     let head = text.iter().flat_map(|text| text.lines()).take_while(|line| line.starts_with('#'));
     let mut changed: String = head.flat_map(|line| [line, "\n"]).collect();
     let words = visible(words.as_bytes());
@@ -201,6 +196,23 @@ pub(crate) fn change_config(
     changed.push_str(&yaml_with_origins(&tree));
     record.origins = origins(&tree);
     write_whole(&path, &changed).and_then(|()| record.write(dir)).map_err(Failure::no_result)
+}
+
+/// Names the folder of a `config.yaml` that cannot be used: which of several it is in is not said otherwise.
+fn in_folder(dir: &Path, failure: Failure) -> Failure {
+    match failure {
+        Failure::Usage(text) if text.starts_with(CONFIG_YAML) => {
+            Failure::Usage(format!("{}/{text}", visible_path(dir)))
+        }
+        other => other,
+    }
+}
+
+/// Refuses to replace reports by ones without the settings that they were made with.
+pub(crate) fn check_config(dir: &Path, record: &RunRecord) -> Result<(), Failure> {
+    let text = files::read_text(&dir.join(CONFIG_YAML), MAX_CONFIG_BYTES).ok();
+    let kept = config::check_kept(text.as_deref(), &record.origins, dir);
+    kept.map_err(|error| in_folder(dir, error.into()))
 }
 
 /// Brings a report that was written again into `run.json`.
@@ -255,10 +267,13 @@ pub(crate) fn refuse_dormant(run_dir: &Path) -> Result<(), Failure> {
     let shown = visible_path(run_dir);
     Err(Failure::Usage(match window_bundles(run_dir).first() {
         Some(first) => format!(
-            "{shown} is a dormant run, with a bundle for each window: name one, e.g. {}",
+            "{shown} is a dormant run, with a bundle for each window; name one, e.g. {}",
             visible_path(first)
         ),
-        None => format!("{shown} is a dormant run without windows: nothing was recorded"),
+        None => format!(
+            "{shown} is a dormant run without windows: nothing was recorded; record one while the workload runs: \
+             `stage2-launch ctl RUN_DIR start --for 10s`"
+        ),
     }))
 }
 

@@ -246,7 +246,7 @@ pub(crate) struct ExportArgs {
     /// Export this stage only (an outermost range, as the report names it); may be repeated
     #[arg(long, value_name = "STAGE")]
     pub(crate) stage: Vec<String>,
-    /// Export this window only: seconds since the first event of the run (0.5..1.25), or steps of a stage in each
+    /// Export this window only: seconds since the first event of the run (0.5..1.25), or calls of a stage in each
     /// process, from 0 (decode:100..110)
     #[arg(long, value_name = "[STAGE:]START..END")]
     pub(crate) window: Option<Window>,
@@ -570,7 +570,7 @@ pub(crate) struct Messages {
     /// Print more
     #[arg(short, long, global = true, conflicts_with = "quiet", help_heading = MESSAGES)]
     pub(super) verbose: bool,
-    /// Print only results and errors
+    /// Print only results, paths of reports and errors
     #[arg(short, long, global = true, help_heading = MESSAGES)]
     pub(super) quiet: bool,
     /// Colours; auto: on a terminal, unless NO_COLOR is set

@@ -206,7 +206,10 @@ fn no_question(args: &AskArgs) -> Failure {
     {
         return failure;
     }
-    let hint = meant.map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"));
+    let hint = meant.map_or_else(
+        || "; choose one of the list".to_owned(),
+        |meant| format!("; did you mean `{meant}`?"),
+    );
     let asked = shorten(&asked, ASKED_CHARS);
     Failure::Usage(format!("there is no question `{asked}`{hint}"))
 }

@@ -67,8 +67,8 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
             )));
         }
         return Err(Failure::Usage(format!(
-            "diff needs two runs, and only {only} was given: name the run before the change and the run \
-             after it; several on each side: diff A1 A2 --against B1 B2"
+            "diff needs two runs, and only {only} was given; name the run before the change and the run \
+             after it: stage2-launch diff BEFORE AFTER (several on each side: diff A1 A2 --against B1 B2)"
         )));
     }
     let words: Vec<&PathBuf> = args.runs.iter().chain(&args.against).collect();
@@ -486,14 +486,21 @@ fn label_of(given: &Path) -> String {
 /// A file's bytes and the report in them.
 pub(crate) fn report_of(path: &Path) -> Result<(Vec<u8>, ReadReport), Failure> {
     let refused = |why: String| Failure::NoResult(format!("{}: {why}", visible_path(path)));
-    let bytes = files::read(path, REPORT_LIMIT_BYTES)
-        .map_err(|error| refused(format!("it cannot be read: {error}")))?;
+    // A file in the folder where the command runs has no folder in its name.
+    let run = path.parent().filter(|run| !run.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let bytes = files::read(path, REPORT_LIMIT_BYTES).map_err(|error| {
+        let again = match path.ends_with(METRICS) && run.join(RUN_JSON).exists() {
+            true => format!(
+                ", or move it away and write it again with `stage2-launch report {}`",
+                visible_path(run)
+            ),
+            false => String::new(),
+        };
+        refused(format!("it cannot be read: {error}; make it a file that you may read{again}"))
+    })?;
     let read = read_report(&bytes).map_err(|error| match (&error, path.ends_with(METRICS)) {
         (ReadError::OtherSchema(_), false) => refused_run(path),
         (ReadError::NoJson(_), true) => {
-            // A file in the folder where the command runs has no folder in its name.
-            let run = path.parent().filter(|run| !run.as_os_str().is_empty());
-            let run = run.unwrap_or(Path::new("."));
             refused(match run.join(RUN_JSON).exists() {
                 true => {
                     let run = visible_path(run);
@@ -505,6 +512,7 @@ pub(crate) fn report_of(path: &Path) -> Result<(Vec<u8>, ReadReport), Failure> {
                 ),
             })
         }
+        (ReadError::NoJson(_), false) => refused(format!("{error}; copy the whole file again, or name its run")),
         _ => refused(error.to_string()),
     })?;
     Ok((bytes, read))

@@ -8,7 +8,7 @@ use anstyle::{AnsiColor, Style};
 use stage2_contract::text::numbers::shown_time;
 use stage2_contract::text::visible_path;
 use stage2_model::finding::Id;
-use stage2_model::{AnswerLine, EndedBy, Finding, PassStatus, Severity, Status};
+use stage2_model::{AnswerLine, EndedBy, PassStatus, Severity, Status};
 
 use crate::bundle::{self, Bundle, RunFolder, RunRecord, file_list};
 use crate::config::Run;
@@ -62,15 +62,6 @@ pub(super) fn tell_answer(
     let answer = outcome.as_ref().map_or(&[][..], |outcome| &outcome.headline.answer);
     let status = outcome.as_ref().map_or(Status::Empty, |outcome| outcome.status);
     let mut lines = shown(answer);
-    if !record.is_demo() && status != Status::Empty {
-        let is_warning = |found: &&Finding| found.severity == Severity::Warning;
-        let number = record.report_findings.iter().filter(is_warning).count();
-        // Those of the plan were told when the run began, which may be long ago.
-        let all = outcome.as_ref().map_or(0, |outcome| outcome.headline.warnings);
-        for (_, text) in lines.iter_mut().filter(|(label, _)| *label == WARNINGS && number == all) {
-            *text = format!("{number}, explained above");
-        }
-    }
     if record.simulated && !lines.iter().any(|(_, text)| text.contains("simulated GPU")) {
         lines.push(("simulated", "no real GPU took part in this run".to_owned()));
     }

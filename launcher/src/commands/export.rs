@@ -86,6 +86,10 @@ fn about(space: Space) -> String {
 fn unread(run_dir: &Path, error: ExportError) -> Failure {
     let is_there = |name: &str| run_dir.join(name).symlink_metadata().is_ok();
     match error {
+        ExportError::NoReport { .. } if run_dir.join("metrics.json").is_dir() => {
+            let why = super::diff::report_of(&run_dir.join("metrics.json")).err();
+            why.unwrap_or_else(|| failure(error))
+        }
         ExportError::NoReport { .. } if is_there("metrics.json") => {
             Failure::NoResult(error.to_string())
         }
@@ -165,6 +169,7 @@ fn tell(exported: &Exported, out: &Path, terminal: &Terminal) {
     let kinds = kinds.into_iter();
     let held: Vec<String> = kinds.map(|(n, kind)| counted(n, kind)).collect();
     terminal.result(&format!("export: {} ({})", visible_path(out), held.join(", ")));
+    terminal.place(out);
     if counts.without_times > 0 {
         let times = counted(counts.without_times, "GPU record");
         terminal.result(&format!("no valid times, and so in no timeline or sum: {times}"));

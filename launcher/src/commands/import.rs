@@ -16,7 +16,7 @@ use stage2_read::private;
 use stage2_read::trace::file::files_of;
 use stage2_report::llm::command_model::copy_models;
 
-use super::ending::{list_files, open_report, take_signals, tell_answer, tell_findings};
+use super::ending::{PAGE, list_files, open_report, take_signals, tell_answer, tell_findings};
 use crate::bundle::{
     Access, Bundle, COLLECTOR_DIR, Inputs, NCU_DIR, NSYS_DIR, PassRecord, RunFolder, RunRecord,
     WindowRecord,
@@ -63,6 +63,9 @@ pub(crate) fn import(args: MergeArgs, terminal: &Terminal) -> Result<u8, Failure
     }
     let status = made.status(&acceptance, terminal);
     made.tell(showing, terminal);
+    if made.outcome.is_ok() {
+        terminal.place(&made.bundle.dir().join(PAGE));
+    }
     Ok(status)
 }
 
@@ -83,7 +86,11 @@ fn check_inputs(captures: &Captures) -> Result<(), Failure> {
             }
         }
     }
-    let text = format!("no capture can be merged, so no bundle was made: {}", problems.join(", "));
+    let text = format!(
+        "no capture can be merged, so no bundle was made: {}; --spool takes .s2t files or \
+         their folder, --nsys exports, --ncu tables",
+        problems.join(", ")
+    );
     Err(Failure::Usage(text))
 }
 

@@ -54,6 +54,7 @@ pub(crate) fn summarise(args: &SummariseArgs, terminal: &Terminal) -> Result<u8,
             Ok((path, note)) => {
                 written += 1;
                 terminal.result(&format!("{}{note}", visible_path(&path)));
+                terminal.place(&path);
             }
             Err(error) => terminal.error(&of_file(trace, &error)),
         }

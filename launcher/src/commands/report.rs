@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::ending::{list_files, open_report, print_file, tell_answer, tell_findings};
+use super::ending::{PAGE, list_files, open_report, print_file, tell_answer, tell_findings};
 use super::windows;
 use crate::bundle::{
     self, Access, COLLECTOR_DIR, RUN_JSON, RunRecord, cut_trace, lost_traces, refused_run,
@@ -28,7 +28,7 @@ pub(crate) fn report(args: ReportArgs, terminal: &Terminal) -> Result<u8, Failur
         )));
     }
     if let Some(word) = args.overrides.iter().find(|word| !cli::is_setting(word)) {
-        let text = format!("`{word}` is not KEY=VALUE: report takes one run, and settings");
+        let text = format!("`{word}` is not KEY=VALUE; report takes one run, and settings");
         return Err(Failure::Usage(text));
     }
     if run_dir.join(RUN_JSON).symlink_metadata().is_err() {
@@ -74,7 +74,7 @@ pub(crate) fn report(args: ReportArgs, terminal: &Terminal) -> Result<u8, Failur
 fn write_again(
     run_dir: &Path,
     record: &RunRecord,
-    ReportArgs { presets, acceptance, overrides, .. }: &ReportArgs,
+    ReportArgs { presets, acceptance, overrides, json, .. }: &ReportArgs,
     terminal: &Terminal,
 ) -> Result<u8, Failure> {
     if let Some(why) = lost_traces(run_dir, record) {
@@ -87,6 +87,8 @@ fn write_again(
         bundle::change_config(run_dir, &words, |text, origins| {
             Ok(config::recompose(text, origins, run_dir, &request)?)
         })?;
+    } else {
+        bundle::check_config(run_dir, record)?;
     }
     if !record.left_running.is_empty() {
         forget_ended(run_dir)?;
@@ -100,6 +102,9 @@ fn write_again(
     tell_findings(&record, &outcome, terminal);
     let status = acceptance.status(0, outcome.as_ref().ok(), &record.passes, terminal);
     tell_answer(&record, &outcome, run_dir, terminal);
+    if !json {
+        terminal.place(&run_dir.join(PAGE));
+    }
     Ok(status)
 }
 

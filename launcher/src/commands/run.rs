@@ -13,7 +13,7 @@ use stage2_report::operators::stage1;
 use stage2_report::workload_config::Workload;
 
 use super::ending::{
-    list_files, make_room, open_report, printed, take_signals, tell_answer, tell_findings,
+    PAGE, list_files, make_room, open_report, printed, take_signals, tell_answer, tell_findings,
 };
 use super::import::BundleMaker;
 use super::job;
@@ -184,6 +184,9 @@ impl Job {
             if exit == 0 && settings.limits_bundles() {
                 make_room(folder, settings, &mut bundle, terminal);
             }
+            if !self.acceptance.allow_empty && !super::windows::have_work(&run_dir) {
+                give_up_latest(folder, latest, terminal);
+            }
             bundle.protect(terminal);
             return Ok(exit);
         }
@@ -240,15 +243,16 @@ impl Job {
         let holds_nothing = outcome.as_ref().is_ok_and(|found| found.status == Status::Empty)
             && !lost
             && (bundle.record.workload_exit.is_none_or(WorkloadExit::is_failure) || !accepted);
-        if (holds_nothing || failed)
-            && let Some(LatestLink { link, target: Some(of) }) = folder.give_up_latest(latest)
-        {
-            let (link, of) = (link.display(), of.display());
-            terminal.result(&format!("{link} still points to the previous run, {of}"));
+        if holds_nothing || failed {
+            give_up_latest(folder, latest, terminal);
         }
         bundle.protect(terminal);
         let status = self.acceptance.status(passed.exit, result, &bundle.record.passes, terminal);
         tell_answer(&bundle.record, &outcome, &run_dir, terminal);
+        // The standard output of a workload of the user is its own.
+        if self.gpu.is_some() && outcome.is_ok() {
+            terminal.place(&run_dir.join(PAGE));
+        }
         if self.showing.open {
             open_report(&run_dir, terminal);
         }
@@ -603,6 +607,14 @@ fn without_its_tool(pass: &Pass) -> Option<Finding> {
              its pass out: pipeline.{name}.enable=false"
         ),
     ))
+}
+
+/// Leaves `latest` with the run before, as this one has nothing to show.
+fn give_up_latest(folder: &RunFolder, before: Option<PathBuf>, terminal: &Terminal) {
+    if let Some(LatestLink { link, target: Some(of) }) = folder.give_up_latest(before) {
+        let (link, of) = (link.display(), of.display());
+        terminal.result(&format!("{link} still points to the previous run, {of}"));
+    }
 }
 
 #[cfg(test)]

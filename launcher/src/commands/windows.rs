@@ -147,6 +147,11 @@ pub(super) fn compare(run_dir: &Path, terminal: &Terminal) -> Result<(), Failure
     Ok(())
 }
 
+/// Whether a window of a dormant run recorded GPU work.
+pub(super) fn have_work(run_dir: &Path) -> bool {
+    window_bundles(run_dir).iter().any(|dir| has_work(dir))
+}
+
 fn has_work(dir: &Path) -> bool {
     let coverage = RunRecord::read(dir).map(|record| record.coverage);
     coverage.is_ok_and(|coverage| coverage["verdict"]["status"] != serde_json::json!(Status::Empty))

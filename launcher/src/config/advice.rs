@@ -152,8 +152,13 @@ impl Keys {
             if ours && !key.contains('/') { self.of_part(&dotted).unwrap_or(near) } else { near };
         let of_workload = match (ours, near.is_empty()) {
             (true, _) => "",
-            (false, true) => "; settings of the workload go after `--`",
+            (false, true) => ", and settings of the workload go after `--`",
             (false, false) => " Settings of the workload go after `--`",
+        };
+        let near = if near.is_empty() {
+            "; `stage2-launch config` lists all keys".to_owned()
+        } else {
+            near
         };
         self.joined(&near, of_workload)
     }

@@ -7,8 +7,9 @@ use super::ConfigError;
 use super::advice::{Keys, within};
 use super::interpolate::{Moment, resolve, resolve_key};
 use super::presets::{PresetTree, Presets, chooses_preset, merge_presets};
-use super::print::Origins;
+use super::print::{Origins, origins};
 use super::schema::Config;
+use crate::plan::quote;
 use stage2_config::hydra::{Action, Node, Origin, Override, Value, join_key};
 use stage2_contract::settings;
 use stage2_contract::text::{did_you_mean, visible_path};
@@ -463,6 +464,10 @@ pub(crate) fn recompose(
     let (choices, values): (Vec<_>, Vec<_>) =
         overrides.into_iter().partition(|o| chooses_preset(o, &groups));
     let chosen: Vec<String> = choices.iter().map(|o| o.key.replace('/', ".")).collect();
+    let mut kept = text.map_or_else(Origins::new, |_| super::print::origins(&tree));
+    let given = chosen.iter().chain(values.iter().map(|o| &o.key));
+    kept.extend(given.map(|key| (key.clone(), String::new())));
+    keeps(&kept, origins, run_dir)?;
     let fresh = merge_presets(&presets, choices, false)?.tree;
     for key in &chosen {
         // As a whole: nothing of the preset before it may shine through.
@@ -494,6 +499,66 @@ pub(crate) fn recompose(
     whole.merge(new);
     typed(whole)?;
     Ok(tree)
+}
+
+/// Refuses the `config.yaml` of a bundle (none: it is not there) if it lacks settings that the reports were made with.
+pub(crate) fn check_kept(
+    text: Option<&str>,
+    recorded: &Origins,
+    run_dir: &Path,
+) -> Result<(), ConfigError> {
+    let read = text.map(|text| base(text, recorded));
+    let there = read.iter().flatten().map(origins).next().unwrap_or_default();
+    keeps(&there, recorded, run_dir).map_err(|lost| match read {
+        // Why nothing is there, it says itself.
+        Some(Err(fault)) => fault,
+        _ => lost,
+    })
+}
+
+/// Refuses to lose settings of reports that were given (`recorded`) and are missing from `there`. Defaults do not count.
+fn keeps(there: &Origins, recorded: &Origins, run_dir: &Path) -> Result<(), ConfigError> {
+    // Other versions have other lines.
+    let file = |origin: &str| origin.rsplit_once(".yaml:").map(|(name, _)| name.to_owned());
+    let defaults = origins(&compose(&Request::default())?.resolved(run_dir)?.0);
+    let is_default = |key: &str, origin: &str| {
+        file(origin).is_some() && file(origin) == defaults.get(key).and_then(|own| file(own))
+    };
+    let is_lost = |key: &str, origin: &str| {
+        (is_of_reports(key) || within(key, "redact"))
+            && !is_default(key, origin)
+            && !there.keys().any(|now| within(now, key) || within(key, now))
+    };
+    let lost: Vec<_> = recorded.iter().filter(|(key, origin)| is_lost(key, origin)).collect();
+    let Some((first, _)) = lost.first() else { return Ok(()) };
+    let mut words: Vec<String> = Vec::new();
+    for (_, origin) in &lost {
+        let preset = file(origin).and_then(|name| {
+            let (group, name) = name.strip_prefix("conf/")?.rsplit_once('/')?;
+            Some(format!("{group}={name}"))
+        });
+        let word = preset.or_else(|| {
+            let (key, value) = origin.strip_prefix("override ")?.split_once('=')?;
+            Some(format!("{key}={}", quote(value)))
+        });
+        words.extend(word.filter(|word| !words.contains(word)));
+    }
+    // Those are of the run, and no report can be given them.
+    let again = match words.join(" ") {
+        words if words.is_empty() || lost.iter().any(|(key, _)| within(key, "redact")) => {
+            String::new()
+        }
+        words => format!(
+            ", or remove it and give the settings again: `stage2-launch report {} {words}`",
+            quote(run_dir)
+        ),
+    };
+    let more = if lost.len() > 1 { format!(" and {} more", lost.len() - 1) } else { String::new() };
+    let what = format!(
+        "it no longer has settings that the reports were made with ({first}{more}), so no report was written; restore \
+         the file{again}"
+    );
+    Err(ConfigError::File { file: FILE.into(), what })
 }
 
 fn is_of_reports(key: &str) -> bool {
@@ -531,10 +596,10 @@ fn counts(o: &Override, keys: &Keys) -> Result<(), ConfigError> {
 fn base(text: &str, origins: &Origins) -> Result<Node, ConfigError> {
     let fault = |what: String| ConfigError::File { file: FILE.into(), what };
     let mut tree = Node::from_yaml(text, &FILE.into()).map_err(|e| {
-        fault(format!("invalid YAML: {e}; repair it, or remove it to start from the defaults"))
+        fault(format!("invalid YAML: {e}; repair it, or remove it and give the settings again"))
     })?;
     if !matches!(tree.value, Value::Map(_)) {
-        return Err(fault("the file has to be a mapping: lines `key: value`".into()));
+        return Err(fault("the file has to be a mapping: lines `key: value`; restore it, or remove it and give the settings again".into()));
     }
     as_recorded(&mut tree, "", origins);
     Ok(tree)
@@ -559,7 +624,7 @@ fn as_recorded(node: &mut Node, key: &str, origins: &Origins) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::print::{origins, with_origins};
+    use crate::config::print::with_origins;
 
     /// `config.yaml` of a run, and what it becomes.
     fn again(of_run: &[&str], words: &[&str]) -> Result<(String, String), String> {

@@ -16,7 +16,7 @@ use stage2_config::hydra::{GrammarError, Origin, Override};
 
 pub(crate) use advice::within;
 pub(crate) use compose::{
-    Composed, Request, built_in, compose, in_plain_words, recompose, settings_named,
+    Composed, Request, built_in, check_kept, compose, in_plain_words, recompose, settings_named,
 };
 pub(crate) use print::{Origins, origins, with_origins as yaml_with_origins};
 pub(crate) use schema::*;

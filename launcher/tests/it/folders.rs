@@ -173,6 +173,9 @@ fn latest_points_to_the_newest_run() {
     assert!(parts[..2] == [8, 6] && digits, "{name}");
     let entries = names_in(&sandbox.path("tmp/stage2"));
     assert_eq!(entries.len(), 5, "two runs, the link and the lock: {entries:?}");
+    // Dormant runs without a window have nothing to show.
+    sandbox.launch_strictly(&["run", "--dormant", "--", "true"]).assert().success();
+    assert_eq!(std::fs::read_link(&latest).expect("a link"), targets[1]);
 }
 
 #[test]

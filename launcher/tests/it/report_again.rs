@@ -121,7 +121,8 @@ fn pipes_and_devices_in_the_place_of_files_are_not_read() {
         std::os::unix::fs::symlink("/dev/zero", sandbox.path(name)).expect("link");
     };
     let told = || {
-        sandbox.launch(&["report", "b"]).assert().success();
+        let assert = sandbox.launch(&["report", "b"]).assert().success();
+        assert.stderr(contains("\nwarnings: ").and(contains("explained above").not()));
         common::read(&sandbox.path("b/run.json")).matches(ODD).count()
     };
     pipe("b/env.json");
@@ -149,6 +150,13 @@ fn pipes_and_devices_in_the_place_of_files_are_not_read() {
     sandbox.launch(&["report", "b", &stage1, &model]).assert().success();
     let found = common::read(&sandbox.path("b/run.json"));
     assert!(found.matches(ODD).count() >= 5, "{found}");
+    fs::remove_file(sandbox.path("b/metrics.json")).expect("report");
+    fs::create_dir(sandbox.path("b/metrics.json")).expect("folder");
+    let again = "hint: make it a file that you may read, or move it away and write it again with `stage2-launch report b`";
+    sandbox.launch(&["ask", "b", "summary"]).assert().code(70).stderr(contains(again));
+    let moved = contains("hint: a folder has this name: move the folder away");
+    sandbox.launch(&["report", "b"]).assert().code(70).stderr(moved);
+    fs::remove_dir(sandbox.path("b/metrics.json")).expect("folder");
     pipe("b/run.json");
     refused(&["report", "b"], 70);
     endless("b/run.json");
@@ -213,6 +221,41 @@ fn a_setting_that_is_wrong_or_of_the_run_changes_nothing() {
     fs::remove_file(sandbox.path("b/config.yaml")).expect("file");
     sandbox.launch(&["report", "b", "hardware=h200"]).assert().success();
     assert!(common::read(&sandbox.path("b/config.yaml")).contains("name: \"H200 SXM\""));
+}
+
+/// Hazard (Hostile files): `config.yaml` of a bundle was cut or damaged, and its reports are to be written again.
+/// Promise: The reports stay as they are if settings that they were made with are lost, and the error gives these.
+#[test]
+fn reports_whose_settings_are_gone_stay_as_they_are() {
+    let sandbox = bundle(3);
+    let given = ["model/llm=llama_3_8b", "hardware=h200", "model.tokens.batch_size=4"];
+    sandbox.launch(&["report", "b"]).args(given).assert().success();
+    let before = files(&sandbox);
+    let whole = common::read(&sandbox.path("b/config.yaml"));
+    let config = sandbox.path("b/config.yaml");
+    let cut = whole.split_inclusive('\n').take(20).collect::<String>();
+    let words =
+        "`stage2-launch report b hardware=h200 model/llm=llama_3_8b model.tokens.batch_size=4`";
+    for (text, why) in [
+        (Some(&*cut), words),
+        (Some("a: ["), "unclosed bracket"),
+        (Some("- a"), "a mapping"),
+        (None, words),
+    ] {
+        for more in [&[][..], &["report.top_n=5"]] {
+            text.map_or_else(|| fs::remove_file(&config), |text| fs::write(&config, text))
+                .expect("file");
+            let assert = sandbox.launch(&["report", "b"]).args(more).assert().code(2);
+            assert.stderr(contains(why).and(contains("hint: ")));
+            fs::write(&config, &whole).expect("file");
+            assert!(files(&sandbox) == before, "{text:?}, {more:?}: nothing is written");
+        }
+    }
+    fs::remove_file(&config).expect("file");
+    sandbox.launch(&["report", "b"]).args(given).assert().success();
+    assert!(common::read(&sandbox.path("b/stakeholder_summary.md")).contains("llama_3_8b"));
+    // Settings may be taken back by name.
+    sandbox.launch(&["report", "b", "model/llm=none"]).assert().success();
 }
 
 #[test]

@@ -65,6 +65,9 @@ fn a_report_as_json_is_all_there_is_on_stdout() {
         assert_eq!(json["schema"], "stage2.report");
     }
     assert!(sandbox.read("config.yaml").contains("top_n: 7"), "both settings counted");
+    // The place of the report is all that is left.
+    let quiet = launch(&sandbox, &["-q", "report", "tmp/stage2/latest"], &[]);
+    quiet.stdout("tmp/stage2/latest/report.html\n");
     // A reader that has seen enough is no error.
     let mut command = sandbox.std_launch(&["report", "--json", "-q", "tmp/stage2/latest"]);
     let mut child = command.stdout(std::process::Stdio::piped()).spawn().expect("stage2-launch");

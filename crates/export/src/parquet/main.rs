@@ -85,6 +85,6 @@ fn export(
         let job = job.unwrap_or(&run.name);
         dataset.add(part, job, selection, counts, &mut notes)
     })?;
-    exported.notes = notes;
+    exported.notes.extend(notes);
     Ok(exported)
 }

@@ -234,8 +234,18 @@ fn a_stage_or_a_window_is_a_part() {
     let whole = two.select(Format::Csv, "whole", &Selection::default()).expect("all").counts;
     assert!(counts.kernels > 0 && counts.kernels < whole.kernels, "{counts:?}");
     assert_eq!(counts.kernels % 2, 0, "the same of both: {counts:?}");
+    let notes = |text| two.select(Format::Csv, text, &steps(text)).expect(text).notes;
+    assert!(notes("decode:0..")[..].is_empty() && notes("0..")[..].is_empty());
+    assert!(
+        notes("decode:0..70000")[0]
+            .starts_with("--window ends at call 70000 of `decode`, which has ")
+    );
+    assert!(
+        notes("0..70000")[0]
+            .starts_with("--window ends at 70000 s, after the last event of the run (")
+    );
     for (text, parts) in [
-        ("decode:70000..", ["so many calls of `decode`", "there are "]),
+        ("decode:70000..", ["so many calls of `decode`", "choose some of the "]),
         ("warm-up:0..1", ["`warm-up`", "decode, never closed"]),
     ] {
         let refused = two.select(Format::Csv, "no steps", &steps(text)).expect_err(text);

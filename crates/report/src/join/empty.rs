@@ -354,7 +354,9 @@ fn of_run(report: &Report) -> Vec<EmptyReason> {
             ));
         }
         let signal = exit.as_deref().and_then(ending::signal_of);
-        if let (Some(signal), true) = (signal, processes.is_empty()) {
+        // A workload that was told to end may have an exit status of its own.
+        let told = end.filter(|end| end.how != EndedBy::Failure).map(|_| 0);
+        if let Some(signal) = signal.or(told) {
             reasons.push(reason(
                 EmptyCause::Killed,
                 // The same words as in the rest of the report, which then says it once.
@@ -382,10 +384,12 @@ fn of_run(report: &Report) -> Vec<EmptyReason> {
     reasons
 }
 
-/// What to do about a workload that a signal ended before it used the GPU.
+/// What to do about a workload that a signal or its time limit ended before it used the GPU.
 fn after_signal(signal: i32, how: Option<EndedBy>) -> &'static str {
     match (how, signal) {
-        (Some(EndedBy::TimeLimit), _) => "give the workload more time (--timeout), or less to do",
+        (Some(EndedBy::TimeLimit), _) => {
+            "give the workload more time (--timeout, run.timeout_s), or less to do"
+        }
         (Some(EndedBy::Interrupt), _) | (_, INTERRUPT) => {
             "run it again, and let it use the GPU before you interrupt it"
         }

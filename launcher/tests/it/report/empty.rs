@@ -106,6 +106,23 @@ fn what_the_run_and_the_machine_say_is_named() {
     assert_eq!(causes(&damaged), ["files_unreadable"]);
 }
 
+/// The trace file of a process that was told to end has no last record, either.
+#[test]
+fn a_time_limit_is_no_signal_from_elsewhere() {
+    for (exit, ended) in [(json!({"signal": 15}), "SIGTERM"), (json!({"code": 3}), "status 3")] {
+        let folder = folder(exit, json!({"status": "timed_out"}), None);
+        process().save(&folder.path(""), "h-0.s2t");
+        assert_eq!(causes(&folder)[0], "killed");
+        let empty = folder.metrics()["coverage"]["empty"].clone();
+        let text = |key: &str| empty[key].as_str().expect(key).to_owned();
+        assert!(
+            text("why").contains("the time limit ended the workload")
+                && text("why").contains(ended)
+        );
+        assert!(text("remedy").contains("--timeout"), "{empty}");
+    }
+}
+
 #[test]
 fn a_run_with_gpu_work_has_no_such_cause() {
     let folder = folder(json!({"code": 0}), json!({}), NO_DRIVER);
