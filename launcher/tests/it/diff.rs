@@ -42,7 +42,7 @@ fn runs_of_one_program_are_equal_and_a_longer_one_is_found() {
     });
     let kernels = ["--fail-if", "decode.kernels>+0", "--fail-if", "decode.kernel_ms>+10%+0.1ms"];
     let words = [&["diff", "a", "b"], &kernels[..]].concat();
-    let screen = contains(" call p50 ").and(contains("noise       ± is the noise of"));
+    let screen = contains(" call p50 ").and(contains("noise       ± is the noise within"));
     let passed = contains("--fail-if 'decode.kernels>+0' passed for a → b");
     sandbox.launch_strictly(&words).assert().success().stdout(screen).stderr(passed);
     // The simulated GPU replays a recording: its kernels are the same to the nanosecond.

@@ -1,12 +1,17 @@
 //! What limits the chosen stage, and by how much -> one line.
 
 use ratatui::text::Line;
+use stage2_contract::order::Order as _;
 use stage2_contract::text::shorten;
 use stage2_live::class_label;
 use stage2_model::HostCauseKind;
 
 use super::hosts::{fitted, host_of};
-use super::{Row, View, bold, seen, share};
+use super::processes::late_process;
+use super::{Row, View, bold, seen, share, who};
+
+/// Waits for other ranks by so much of the time are named, with all other parts of that size.
+const WAITS: f64 = 0.05;
 
 /// What takes most of the time in the calls of a stage: its GPU work, or else the longest of what leaves the GPU without.
 pub(super) fn answer(view: &View, row: Option<&Row>, width: usize) -> Option<Line<'static>> {
@@ -17,8 +22,22 @@ pub(super) fn answer(view: &View, row: Option<&Row>, width: usize) -> Option<Lin
     let name = shorten(&row.label(), width / 3);
     let mut is_host = false;
     let (what, why) = match () {
-        () if busy >= 0.5 && wait * 2.0 > busy => {
-            (format!("GPU waits for other ranks {} of the time", share(wait)), String::new())
+        () if wait >= WAITS => {
+            let late = late_process(view, row).map(|(late, _)| who(late));
+            let waits = format!("waits for {}", late.as_deref().unwrap_or("other ranks"));
+            // Kernels that wait are no work.
+            let mut parts = vec![
+                (busy - wait, "GPU work"),
+                (wait, waits.as_str()),
+                (gaps, "launch gaps"),
+                (idle, "idle"),
+                (other, "work of other stages"),
+            ];
+            parts.retain(|(part, _)| *part >= WAITS);
+            parts.order_by(|a, b| b.0.total_cmp(&a.0));
+            let parts: Vec<String> =
+                parts.into_iter().map(|(part, what)| format!("{what} {}", share(part))).collect();
+            (parts.join(", "), String::new())
         }
         () if busy >= 0.5 => (format!("GPU works {} of the time", share(busy)), longest_class(row)),
         () if other > gaps.max(idle) => {

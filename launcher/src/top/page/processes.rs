@@ -121,7 +121,7 @@ fn is_of_row(row: &Row, process: &Watched) -> bool {
 }
 
 /// The process that the others wait for in a stage, and that in words.
-fn late_process<'v>(view: &'v View, row: &Row) -> Option<(&'v Watched, &'static str)> {
+pub(super) fn late_process<'v>(view: &'v View, row: &Row) -> Option<(&'v Watched, &'static str)> {
     let has_some = |row: &&Row| row.sum.each().0 >= LATE_EACH.saturating_mul(row.processes);
     let row = Some(row).filter(has_some)?;
     let waits = waits(view, &row.name).into_iter().zip(&view.look.processes);

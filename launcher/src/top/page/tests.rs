@@ -796,6 +796,8 @@ fn a_late_rank_has_what_its_host_does_for_longer() {
         let first = format!("  * rank {} is late. Its host spends more time on:", ranks - 1);
         assert_eq!(lines(&view, 60), [first.as_str(), gil]);
         let shown = text(&view, 80, 24);
+        let waits = format!("waits for rank {} ", ranks - 1);
+        assert!(shown[2].starts_with("decode: ") && shown[2].contains(&waits), "{}", shown[2]);
         let stages = shown.iter().find(|line| line.contains("STAGE")).expect("a title");
         assert!(stages.contains("(WAIT)") && stages.ends_with(" REQS"), "{stages}");
     }
