@@ -452,8 +452,8 @@ fn late_fact(late: &LateRow) -> Option<String> {
     Some(format!("{who} {often}{on}"))
 }
 
-/// `: its host takes 0.45 ms longer per step, and the delay is carried over`, behind the line `late` where no other line
-/// says so: less time of the host is gained than the delay of many steps.
+/// `: its host takes 0.45 ms longer per step, and the delay is carried over`, behind the line `late` of a terminal, which
+/// has no other line on it: less time of the host is gained than the delay of many steps.
 pub(super) fn carried_fact(report: &Report) -> Option<String> {
     let stage = &verdict_stage(report)?.stage;
     let mut late = report.ranks.late.iter().filter(|late| late.stage == *stage);
