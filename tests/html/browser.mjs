@@ -1,6 +1,6 @@
 // Opens pages in headless Chromium, uses them as a reader does, and checks what happens.
 //
-//   node tests/html/browser.mjs [--pictures FOLDER] [--first-screen FILE] PAGE...
+//   node tests/html/browser.mjs [--pictures FOLDER] [--first-screen FILE] [--paper PAGE] PAGE...
 //
 // FILE has the places of what the first page shows first. It is written where it is missing.
 // Ends with status 0 where all is well, 1 where something is not, and 77 where there is no Chromium.
@@ -503,8 +503,11 @@ async function readOnPhone(browser, problems) {
   if (out.length > 0) problems.push(`${out.length} numbers are beyond ${PHONE.width} px: ${[...new Set(out)].slice(0, 4)}`);
 }
 
+// The width of A4 without its margins.
+const PAPER = { width: 718, height: 1000 };
 async function printed(browser, problems) {
   await browser.value("document.querySelectorAll('details').forEach((d) => { d.open = false; })");
+  await browser.show(PAPER);
   await browser.send("Emulation.setEmulatedMedia", { media: "print" });
   const folded = await browser.value(
     `[...document.querySelectorAll(".stage, .stage table, .table")].filter((e) => !e.closest(".names, .part:not(:has(> .stage))") && !e.checkVisibility({ contentVisibilityAuto: true })).length`,
@@ -514,11 +517,18 @@ async function printed(browser, problems) {
     `[...document.querySelectorAll(".table, .tall")].filter((t) => getComputedStyle(t).overflowX !== "visible").length`,
   );
   if (cut > 0) problems.push(`${cut} tables are cut off on paper`);
+  const cards = await browser.value(`[...document.querySelectorAll("table")].filter((t) => getComputedStyle(t).display !== "table").length`);
+  if (cards > 0) problems.push(`${cards} tables are no tables on paper`);
+  const wide = await browser.value(
+    `[...document.querySelectorAll("table")].filter((t) => t.getBoundingClientRect().right > ${PAPER.width}).map((t) => t.closest("section, details, header, main")?.id)`,
+  );
+  if (wide.length > 0) problems.push(`tables do not fit on paper: ${wide}`);
   const controls = await browser.value(
     `[...document.querySelectorAll("nav, .tools, .filter, .theme")].filter((e) => e.getClientRects().length).length`,
   );
   if (controls > 0) problems.push(`${controls} controls are on paper`);
   await browser.send("Emulation.setEmulatedMedia", { media: "" });
+  await browser.show(DESK);
 }
 
 // The first screen, coarsely: where its parts are, in steps that other fonts do not change by more than a few.
@@ -653,8 +663,10 @@ const args = process.argv.slice(2);
 const option = (name) => (args.includes(name) ? args.splice(args.indexOf(name), 2)[1] : undefined);
 const pictures = option("--pictures");
 const firstScreenFile = option("--first-screen");
+// A page without a script, which is only printed: that of diff.
+const paper = option("--paper");
 if (args.length === 0) {
-  console.error("Name the pages to open: browser.mjs [--pictures FOLDER] [--first-screen FILE] PAGE...");
+  console.error("Name the pages to open: browser.mjs [--pictures FOLDER] [--first-screen FILE] [--paper PAGE] PAGE...");
   process.exit(2);
 }
 const program = findChromium();
@@ -676,6 +688,13 @@ try {
     const problems = await check(browser, page, pictures, at === 0 ? firstScreenFile : undefined);
     console.log(`${page}: ${problems.length === 0 ? "as it should be" : "NOT as it should be"}`);
     problems.forEach((problem) => console.log(`  ${problem}`));
+    failed ||= problems.length > 0;
+  }
+  if (paper) {
+    const problems = [];
+    await browser.open(pathToFileURL(resolve(paper)).href);
+    await printed(browser, problems);
+    problems.forEach((problem) => console.log(`${paper}: ${problem}`));
     failed ||= problems.length > 0;
   }
 } catch (error) {

@@ -290,6 +290,11 @@ impl HostCauseKind {
         matches!(self, Self::UserCode | Self::EngineCode | Self::FrameworkCode | Self::NativeCode)
     }
 
+    /// Whether a thread of the simulator may have done it, or the machine that ran it.
+    pub fn is_of_simulator(self) -> bool {
+        matches!(self, Self::NativeCode | Self::NotScheduled | Self::CudaCall)
+    }
+
     /// Whether the thread waited for another rank, or for a process that tells it what to do; or it is not known.
     pub fn waits_for_others(self) -> bool {
         matches!(self, Self::Requests | Self::OtherRank | Self::OtherWork | Self::Unknown)

@@ -126,6 +126,13 @@ impl LateHostRow {
         Self { held_in: Vec::new(), thread: None, ..self.clone() }
     }
 
+    /// `waiting for the GIL (held by f and g)`: [`Self::text`] without the lines of what held it.
+    fn with_functions_that_hold(&self) -> String {
+        let text = self.without_holder().text(true);
+        let held: Vec<&str> = self.held_in.iter().map(|of| of.function.as_str()).collect();
+        if held.is_empty() { text } else { format!("{text} (held by {})", held.join(" and ")) }
+    }
+
     /// Whether there are enough samples to rely on the difference.
     pub fn is_sure(&self) -> bool {
         self.longer_ns() as f64 >= self.error_ns as f64 * LATE_ERRORS_SURE
@@ -370,16 +377,24 @@ impl LateRow {
             LateCause::Host if self.shows_cause() => (" on the host", String::new()),
             _ => ("", format!(". {}", self.why()?)),
         };
-        let code = self.code_line().map_or_else(String::new, |code| format!(". {code}"));
+        let code = match self.longer(Form::Line) {
+            Some(longer) => Some(format!("{}{longer}{}", self.carried_over(), self.rest())),
+            None => self.host_sentence(),
+        };
+        let code = code.map_or_else(String::new, |code| format!(". {code}"));
         Some(format!("{}{meanwhile}{why}{code}", self.lateness(place)?))
     }
 
-    /// Which code of its host has a part in it, for one line of a page.
+    /// Which code of its host has a part in it, for a page that says elsewhere how late the rank is: what of the delay can
+    /// be saved, and who holds the GIL.
     pub fn code_line(&self) -> Option<String> {
-        match self.longer(Form::Line) {
-            Some(longer) => Some(format!("{}{longer}{}", self.carried_over(), self.rest())),
-            None => self.host_sentence(),
-        }
+        let Some(longer) = self.longer(Form::Holder) else { return self.host_sentence() };
+        let carried = self.carried().map_or_else(String::new, |(LateSteps { noun, .. }, _)| {
+            format!(
+                "Each {noun} begins with the delay of the one before, so only the extra host time of a {noun} can be saved. "
+            )
+        });
+        Some(format!("{carried}{longer}{}", self.rest()))
     }
 
     /// Why the host of a rank that is late on it takes longer, as a clause, with the names of the workload as code: `its
@@ -524,7 +539,8 @@ impl LateRow {
         if let more @ 1.. = found.len().saturating_sub(FUNCTIONS_NAMED) {
             parts.push(format!("{} in {more} more", shown(rounded(ns) - rounded(sum_ns))));
         }
-        let parts = parts.join(if form == Form::Whole { ", and " } else { " and " });
+        let parts =
+            parts.join(if matches!(form, Form::Whole | Form::Holder) { ", and " } else { " and " });
         let colon = if found.len() == 1 { "" } else { ":" };
         let all = format!("{} ± {}", shown(ns), shown(error_ns));
         // The time of the whole steps has no error of sampling.
@@ -541,21 +557,21 @@ impl LateRow {
         })
     }
 
-    /// Where to look for the code that makes it late: `why the host of rank 1 takes longer than the others: f (a.py:3)`,
-    /// `why the host of rank 1 takes longer in its late steps: f (a.py:3) (0.92 ± 0.31 of the 2.21 ms that it is late by)`.
-    /// `holder`: with what holds the GIL. `None`: samples show no such code.
-    pub fn look_at(&self, who: &str, holder: bool) -> Option<String> {
+    /// What to do about the code that makes it late: `cut the extra host time of rank 1: f (a.py:3)`,
+    /// `look at why the host of rank 1 takes longer in its late steps: f (a.py:3) (0.92 ± 0.31 of the 2.21 ms that it is
+    /// late by)`. `lines`: with the lines that hold the GIL, else only their functions. `None`: samples show no such code.
+    pub fn advice(&self, who: &str, lines: bool) -> Option<String> {
         let host = self.host.as_ref()?;
-        let text = |row: &LateHostRow| match holder {
+        let text = |row: &LateHostRow| match lines {
             true => row.text(true),
-            false => row.without_holder().text(true),
+            false => row.with_functions_that_hold(),
         };
         let first = host.finding()?;
         if host.other_ranks {
             let found: Vec<String> = host.findings().take(FUNCTIONS_NAMED).map(text).collect();
-            let and = if holder { ", and " } else { " and " };
+            let and = if lines { ", and " } else { " and " };
             let found = found.join(and);
-            return Some(format!("why the host of {who} takes longer than the others: {found}"));
+            return Some(format!("cut the extra host time of {who}: {found}"));
         }
         let of = match self.late_ns() {
             Some(ns) => {
@@ -565,7 +581,7 @@ impl LateRow {
             None => format!("{} more", self.part(first, true)),
         };
         let code = text(first);
-        Some(format!("why the host of {who} takes longer in its late steps: {code} ({of})"))
+        Some(format!("look at why the host of {who} takes longer in its late steps: {code} ({of})"))
     }
 
     /// By how much it is late in a late step, on average, ns.
@@ -594,6 +610,8 @@ enum Form {
     /// `Its host spends 0.35 ± 0.05 ms more per step than the others: 0.24 in f (a.py:3) (33 samples), and 0.11 in g
     /// (a.py:7) (14 samples)`
     Whole,
+    /// As [`Form::Line`], with what held the GIL.
+    Holder,
     /// As [`Form::Line`], with names as code.
     Code,
 }
@@ -603,6 +621,7 @@ impl Form {
     fn text(self, row: &LateHostRow) -> String {
         let text = match self {
             Form::Whole => format!("{} ({})", row.text(true), counted(row.samples, "sample")),
+            Form::Holder => row.text(true),
             Form::Line | Form::Code => self.name(&row.without_holder().text(true)),
         };
         if row.kind == HostCauseKind::Gil { text } else { format!("in {text}") }
@@ -799,9 +818,9 @@ mod tests {
                     longer, or with profiling.collector.host=1000";
         assert!(why.ends_with(said), "{why}");
         assert_eq!(
-            row.look_at("it", false).as_deref(),
+            row.advice("it", false).as_deref(),
             Some(
-                "why the host of it takes longer in its late steps: f (a.py:3) (0.92 ± 0.31 of the 2.21 ms that it \
+                "look at why the host of it takes longer in its late steps: f (a.py:3) (0.92 ± 0.31 of the 2.21 ms that it \
                  is late by)"
             )
         );
@@ -828,12 +847,12 @@ mod tests {
                     other 10.34 ms: record for longer, or with profiling.collector.host=1000";
         assert!(known.sentence().is_some_and(|why| why.ends_with(said)), "{known:?}");
         assert_eq!(
-            known.look_at("it", false).as_deref(),
+            known.advice("it", false).as_deref(),
             Some(
-                "why the host of it takes longer than the others: waiting for the GIL and g (a.py:3)"
+                "cut the extra host time of it: waiting for the GIL (held by send and get) and g (a.py:3)"
             )
         );
-        let look = known.look_at("it", true).expect("found");
+        let look = known.advice("it", true).expect("found");
         assert!(
             look.contains(": waiting for the GIL, which another thread of its process"),
             "{look}"
@@ -858,10 +877,18 @@ mod tests {
         };
         // The delay of the step before is no code of this one, and no sample explains it.
         begins(&mut sampled, 5_342_001, Some(450_000));
-        let said = "Rank 1 begins its call 5.34 ms after rank 0 (median), so the delay is carried over from call to call. \
+        let said = "Each call begins with the delay of the one before, so only the extra host time of a call can be saved. \
                     Its host takes 0.45 ms longer per step than that of rank 0; samples explain 0.35 ± 0.05 ms of that: \
-                    0.24 waiting for the GIL and 0.11 in g (a.py:3)";
+                    0.24 waiting for the GIL, which another thread of its process holds (send, out.py:57; get, out.py:57), \
+                    and 0.11 in g (a.py:3)";
         assert_eq!(code(&sampled), said);
+        let begins_late = "Rank 1 begins its call 5.34 ms after rank 0 (median), so the delay is carried over from call to call. ";
+        let line = sampled.line("").expect("late");
+        assert!(
+            line.contains(begins_late)
+                && line.ends_with("0.24 waiting for the GIL and 0.11 in g (a.py:3)"),
+            "{line}"
+        );
         let whole = sampled.sentence().expect("late");
         assert!(whole.ends_with("a step would be shorter by about as much"), "{whole}");
         begins(&mut sampled, 5_342_001, Some(900_000));

@@ -16,8 +16,7 @@ use stage2_report::roofline::takeaways::Recommended;
 
 const NO_TAKEAWAYS: &str = "nothing was computed from the numbers";
 /// What adding up gains would get wrong.
-const OVERLAP: &str =
-    "Each gain is that of its recommendation alone. Gains can overlap, so their sum is too large.";
+const OVERLAP: &str = "Each gain assumes only that change. Gains overlap, so do not add them up.";
 /// Heading of the rules, which the takeaways name.
 pub(crate) const RULES: &str = "Rules of the takeaways";
 
@@ -77,7 +76,8 @@ pub(crate) fn recommendations(report: &Report) -> String {
         .right("#", |(index, _)| (index + 1).to_string())
         .left("To do", |(_, advice)| sentence(advice.text))
         .left("Gain", |(_, advice)| {
-            gain(report, advice, FirstStep::gain).map(|gain| text(&gain.in_words()))
+            let gain = gain(report, advice, FirstStep::gain).map(|gain| text(&gain.in_words()));
+            gain.or_else(|| (!advice.first.rule.is_caveat()).then(|| "not known".to_owned()))
         })
         .left("Why", |(_, Recommended { first, further, .. })| {
             text(&match further {

@@ -1,8 +1,8 @@
 //! A report -> its answer in short: a fact in each line, for a terminal and for the head of pages.
 
 use super::page::{
-    COVERAGE, VERDICT, WARNINGS, coverage, gain_by_floor, head_of_ranks, idle_of, longest,
-    of_its_roof, opening, page_lines, paragraphs, top_kernel, verdict_stage,
+    COVERAGE, VERDICT, WARNINGS, coverage, gain_by_floor, head_of_ranks, host_ahead, idle_of,
+    longest, of_its_roof, opening, page_lines, paragraphs, top_kernel, verdict_stage,
 };
 use super::table::capitalised;
 use stage2_contract::text::numbers::{
@@ -11,8 +11,9 @@ use stage2_contract::text::numbers::{
 use stage2_contract::text::{code, plain, shorten, shorten_kernel};
 use stage2_model::finding::Id;
 use stage2_model::{
-    Answer, AnswerLine, Bottleneck, BottleneckKind, BottleneckPart, LateCause, LateHost, LateRow,
-    LateSteps, Report, Role, StageAnswer, Status, StepSeries, StepTimes,
+    Answer, AnswerLine, Bottleneck, BottleneckKind, BottleneckPart, HOST_SAMPLES_LEAST, HostCause,
+    LateCause, LateHost, LateRow, LateSteps, Origin, Report, Role, StageAnswer, Status, StepSeries,
+    StepTimes,
 };
 use stage2_report::conclusions::rests_on;
 
@@ -71,7 +72,8 @@ pub(super) fn facts(report: &Report) -> Option<Vec<AnswerLine>> {
         .map(|times| format!("; {times:.1}x the {}'s floor", found.of));
     let mut late = report.ranks.late.iter().filter(|late| late.stage == answer.stage);
     let late = late.find(|late| late.delays.is_some());
-    let waited = late.and_then(|late| waited_for(found, late, number));
+    let waited =
+        late.and_then(|late| waited_for(found, late, |ns| format!("{} {scaled}", number(ns))));
     // What bounds a step comes first.
     let (lead, marked) = match report.answer.lead.split_once(Answer::MARKED) {
         Some((before, after)) => (format!("{before}{after}"), AND_MARKED),
@@ -126,7 +128,9 @@ pub(super) fn facts(report: &Report) -> Option<Vec<AnswerLine>> {
 /// stage of the verdict.
 pub(super) fn host_fact(report: &Report) -> Option<String> {
     let answer = verdict_stage(report)?;
-    let (cause, ns) = idle_of(report, answer)?.causes.first().copied()?;
+    let is_known = |cause: &HostCause| !(report.simulated && cause.kind.is_of_simulator());
+    let mut causes = idle_of(report, answer)?.causes.into_iter();
+    let (cause, ns) = causes.find(|(cause, _)| is_known(cause))?;
     let found = answer.bottleneck.as_ref()?;
     let (time, of) = (shown_time(ns), &found.of);
     // Where the host alone sets the pace, steps are shorter by this time, too.
@@ -157,6 +161,32 @@ pub(super) fn host_fact(report: &Report) -> Option<String> {
     });
     let cause = cause.text(true);
     Some(format!("{cause}{in_rank}: {time} of idle GPU per {of}{mean}{meanwhile}{elsewhere}"))
+}
+
+/// Why [`host_fact`] names no code of a stage whose GPU waits for the host. Nothing of captures that have no samples, nor of
+/// a simulated GPU, whose host is in part the simulator.
+pub(super) fn no_host_fact(report: &Report) -> Option<String> {
+    let answer = verdict_stage(report)?;
+    let bound = answer.bottleneck.as_ref()?.first()?.kind;
+    let waits = matches!(bound, BottleneckKind::Host | BottleneckKind::Launches);
+    if !waits || report.simulated || report.source != Origin::Collector.label() {
+        return None;
+    }
+    let Some(host) = &report.host else {
+        return Some("not known: the host was not sampled (profiling.collector.host=on)".into());
+    };
+    if host_ahead(report, &answer.stage) {
+        return Some("none: the host was ahead of the GPU".into());
+    }
+    let found = host.stages.iter().find(|found| found.stage == answer.stage)?;
+    Some(match found.causes.is_empty() {
+        true => format!(
+            "not known: {} of the idle time, and {HOST_SAMPLES_LEAST} are needed: {}",
+            counted(found.samples, "sample"),
+            host.more_samples()
+        ),
+        false => "no function or wait stands out".into(),
+    })
 }
 
 /// Of a complete capture without the counts; what was left out on purpose stays.
@@ -230,8 +260,10 @@ pub(super) fn short(report: &Report) -> Vec<AnswerLine> {
     let Some(coverage) = lines.pop() else { return lines };
     lines.extend(page_lines(report).into_iter().filter(is_other));
     lines.push(coverage);
-    for first in lines.iter_mut().filter(|line| line.label == FIRST) {
-        first.label = "first".into();
+    // What to do stands right below what is wrong.
+    if let Some(at) = lines.iter().position(|line| line.label == FIRST) {
+        let first = lines.remove(at);
+        lines.insert(1.min(lines.len()), AnswerLine { label: "first".into(), ..first });
     }
     lines
 }
@@ -270,7 +302,7 @@ fn times(report: &Report, answer: &StageAnswer, step: &StepTimes) -> String {
     let mut series = report.step_series.iter();
     let apart = series.find(|of| of.stage == answer.stage).and_then(StepSeries::slow_steps_apart);
     let apart = apart.filter(|_| tail.is_some()).map(|apart| {
-        format!("; slow {noun}s recur at multiples of {apart} {noun}s", noun = step.unit.noun())
+        format!("; slow {noun}s come every {apart} {noun}s or a multiple of that", noun = step.unit.noun())
     });
     let counted = answer.tokens_counted.noun();
     let rate = answer.tokens_per_s.value();
@@ -393,27 +425,22 @@ fn part_label(kind: BottleneckKind) -> &'static str {
     }
 }
 
-/// `, and 0.86 waiting for rank 0, which is late on the host`: behind the time in which the GPU waits for the host, how long it
+/// `, and 0.86 ms waiting for rank 0, whose host is late`: behind the time in which the GPU waits for the host, how long it
 /// waits for the rank that is late for the same reason.
-fn waited_for(
-    found: &Bottleneck,
-    late: &LateRow,
-    number: impl Fn(f64) -> String,
-) -> Option<String> {
+fn waited_for(found: &Bottleneck, late: &LateRow, shown: impl Fn(f64) -> String) -> Option<String> {
     found.first().filter(|bound| bound.kind == BottleneckKind::Host)?;
     let delays = late.delays.as_ref().filter(|delays| delays.cause() == LateCause::Host)?;
     let mut parts = found.parts.iter();
     let ranks = parts.find(|part| part.kind == BottleneckKind::Ranks)?;
     let who = shorten(&late.who, STAGE_CHARS);
-    let time = number(ranks.ns as f64);
+    let time = shown(ranks.ns as f64);
     // Of the waiting, next to nothing may be for another rank.
     let is_it =
         found.percent(ranks) >= PART_PERCENT && delays.waiting_percent >= NEARLY_ALL_PERCENT;
-    is_it.then(|| format!(", and {time} waiting for {who}, which is late on the host"))
+    is_it.then(|| format!(", and {time} waiting for {who}, whose host is late"))
 }
 
-/// `rank 0 in 190 of 191 steps, by 1.60 ms (median), on the host: its host takes 0.45 ms longer per step, and the delay is
-/// carried over`; nothing where that is noise.
+/// `rank 0 in 190 of 191 steps, by 1.60 ms (median), on the host`; nothing where that is noise.
 fn late_fact(late: &LateRow) -> Option<String> {
     let delays = late.delays.as_ref()?;
     let who = shorten(&late.who, STAGE_CHARS);
@@ -433,15 +460,18 @@ fn late_fact(late: &LateRow) -> Option<String> {
             format!("at {late} of {all} collectives, by {}", shown_time(delays.mean_ns as f64))
         }
     };
-    // The delay of many steps: less time of the host is gained by what causes it.
-    let carried = late
-        .carried()
-        .and_then(|(steps, begins)| Some((&steps.noun, begins.longer_ns.filter(|ns| *ns > 0)?)));
-    let carried = carried.map_or_else(String::new, |(noun, ns)| {
-        let longer = shown_time(ns as f64);
-        format!(": its host takes {longer} longer per {noun}, and the delay is carried over")
-    });
-    Some(format!("{who} {often}{on}{carried}"))
+    Some(format!("{who} {often}{on}"))
+}
+
+/// `: its host takes 0.45 ms longer per step, and the delay is carried over`, behind the line `late` of a terminal, which
+/// has no other line on it: less time of the host is gained than the delay of many steps.
+pub(super) fn carried_fact(report: &Report) -> Option<String> {
+    let stage = &verdict_stage(report)?.stage;
+    let mut late = report.ranks.late.iter().filter(|late| late.stage == *stage);
+    let (steps, begins) = late.find(|late| late.delays.is_some())?.carried()?;
+    let longer = shown_time(begins.longer_ns.filter(|ns| *ns > 0)? as f64);
+    let noun = &steps.noun;
+    Some(format!(": its host takes {longer} longer per {noun}, and the delay is carried over"))
 }
 
 #[cfg(test)]
@@ -449,6 +479,7 @@ mod tests {
     use super::*;
     use crate::testing::rich;
     use stage2_model::{LateDelays, Step};
+    use stage2_report::conclusions::Shown;
 
     #[test]
     fn a_mean_far_from_the_median_and_regular_slow_steps_are_told_with_the_times() {
@@ -466,10 +497,10 @@ mod tests {
         let stage = answer.stage.clone();
         report.step_series =
             vec![StepSeries { stage, outliers: outliers.to_vec(), ..StepSeries::default() }];
-        let regular = " 3.91; slow steps recur at multiples of 63 steps), ";
+        let regular = " 3.91; slow steps come every 63 steps or a multiple of that), ";
         assert!(said(&report, &answer).contains(regular), "{}", said(&report, &answer));
         report.step_series[0].outliers.pop();
-        assert!(!said(&report, &answer).contains("recur"), "too few");
+        assert!(!said(&report, &answer).contains("come every"), "too few");
     }
 
     /// One mean on the screen: a window contains the time between its steps as well, so that it is a little longer.
@@ -496,22 +527,51 @@ mod tests {
         assert!(line(FIRST).ends_with("; rests on 2 warm calls only"), "{}", line(FIRST));
     }
 
+    /// A page tells one delay with one number, and says of what it names nothing, why.
+    #[test]
+    fn pages_have_the_delay_of_a_late_rank_once_and_the_reason_for_no_host_code() {
+        let sample = |name: &str| -> Report {
+            let samples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/sample");
+            let json = std::fs::read_to_string(format!("{samples}/{name}/metrics.json"));
+            serde_json::from_str(&json.expect("the sample")).expect("a report")
+        };
+        let report = sample("vllm_two_gpus");
+        let late = "rank 0 in 190 of 191 steps, by 1.64 ms (median), on the host";
+        let told = facts(&report).expect("a verdict");
+        assert!(told.iter().any(|line| line.label == "late" && line.text == late), "{told:#?}");
+        assert!(carried_fact(&report).is_some_and(|said| said.contains("0.45 ms longer per step")));
+        assert_eq!(short(&report)[1].label, "first");
+        let page = crate::summary::page(&report, &Shown::default()).markdown();
+        let kernels =
+            page.split("## Top Kernels").nth(1).and_then(|part| part.split("\n\n").nth(1));
+        let stages: Vec<_> = kernels.expect("a table").lines().skip(2).collect();
+        assert!(
+            stages.len() == 5 && stages.iter().all(|row| row.contains("| `decode` |")),
+            "{page}"
+        );
+        assert_eq!(stages.iter().filter(|row| row.ends_with("| communication |")).count(), 1);
+        let report = sample("sampled_counters");
+        let why = "not known: 13 samples of the idle time, and 30 are needed: record for longer, or with \
+                   profiling.collector.host=1000";
+        assert_eq!((host_fact(&report), no_host_fact(&report).as_deref()), (None, Some(why)));
+        assert_eq!(no_host_fact(&Report { simulated: true, ..report }), None);
+    }
+
     /// Counters of a complete capture may have gaps, which no other clause of the line says.
     #[test]
     fn the_coverage_names_gaps_of_counters() {
         let mut report = rich();
         report.coverage.verdict.status = Status::Complete;
-        let said = |report: &Report| {
-            coverage_in_short(report, "complete: no record is known to be lost (9)")
-        };
-        assert_eq!(said(&report), "complete: no record is known to be lost");
+        let said =
+            |report: &Report| coverage_in_short(report, "complete: no known lost records (9)");
+        assert_eq!(said(&report), "complete: no known lost records");
         report.coverage.verdict.status = Status::Partial;
         let partial = "PARTIAL, with 9 GPU records: range events lost: 3; GPU records outside of the stages: 7 in warm-up ranges";
         let short = coverage_in_short(&report, partial);
         assert_eq!(short, "PARTIAL, with 9 GPU records: range events lost: 3");
         report.coverage.verdict.status = Status::Complete;
         report.findings.push(Id::CountersGap.about("GPU 0").found("a gap", "", ""));
-        assert_eq!(said(&report), "complete: no record is known to be lost; counters have gaps");
+        assert_eq!(said(&report), "complete: no known lost records; counters have gaps");
     }
 
     /// Hazard: a share of recorded calls passes for one of all calls, which are faster.
@@ -549,9 +609,9 @@ mod tests {
             LateRow { who: "rank 0".into(), delays: Some(delays), ..LateRow::default() }
         };
         let told = |found: &Bottleneck, late: &LateRow| {
-            waited_for(found, late, |ns| format!("{:.2}", ns / 1e3))
+            waited_for(found, late, |ns| format!("{:.2} ms", ns / 1e3))
         };
-        let expected = ", and 0.86 waiting for rank 0, which is late on the host";
+        let expected = ", and 0.86 ms waiting for rank 0, whose host is late";
         assert_eq!(told(&found, &late(0, 99.0)).as_deref(), Some(expected));
         assert_eq!(told(&found, &late(100, 99.0)), None, "its GPU is slow");
         assert_eq!(told(&found, &late(0, 60.0)), None, "others are late, too");

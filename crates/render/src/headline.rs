@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::facts::{coverage_in_short, facts, parts};
+use super::facts::{carried_fact, coverage_in_short, facts, parts};
 use super::page::{COVERAGE, answer_lines, idle_percent, warnings, warnings_of};
 use super::ranks;
 use stage2_contract::text::numbers::{
@@ -59,6 +59,9 @@ pub fn headline(report: &Report, folder: &Path) -> Headline {
         };
         all.iter().flat_map(short).collect()
     });
+    for late in answer.iter_mut().filter(|line| line.label == "late") {
+        late.text.extend(carried_fact(report));
+    }
     let warnings = warnings(report).filter(|_| report.coverage.empty.is_none());
     if let Some(mut warnings) = warnings {
         // Of several, the line has the first one.
@@ -232,10 +235,7 @@ mod tests {
                 &format!("decode waits 1.83 ms: {}", "26 % of it in run_fullgraph, ".repeat(11)),
             ),
             line("first", "decode up to 2.4x faster"),
-            line(
-                COVERAGE,
-                "complete: no record is known to be lost, and so on (9 GPU records in ranges)",
-            ),
+            line(COVERAGE, "complete: no known lost records, and so on (9 GPU records in ranges)"),
         ];
         let in_short = "use CUDA graphs (saves up to 1.70 ms per token)".to_owned();
         let first = Some(FirstStep { in_short, ..FirstStep::default() });
@@ -252,19 +252,19 @@ mod tests {
              (90.1 us more while the GPU works)",
             "FIRST: use CUDA graphs (saves up to 1.70 ms per token)",
             "warnings: 20, the first: counters of 12 of 30 kernel rows are of the profiled launch only, e.g. in stage0; all: stage2-launch ask run caveats",
-            "coverage: complete: no record is known to be lost",
+            "coverage: complete: no known lost records",
         ];
         assert_eq!(short.lines()[short.evidence.len()..], expected);
         for whole in [format!("verdict: {verdict}"), "first: decode up to 2.4x faster".to_owned()] {
             assert!(short.evidence.contains(&whole), "{:#?}", short.evidence);
         }
         let page = crate::facts::brief_screen(&report);
-        let end = "- **First:** use CUDA graphs (saves up to 1.70 ms per token)\n- **Warnings:** 20, the \
-                   first: counters of 12 of 30 kernel rows are of the profiled launch only, e.g. in stage0\n\
-                   - **Coverage:** complete: no record is known to be lost\n\nFloor: the least time that the GPU needs for the work of a \
+        let end = "- **Warnings:** 20, the first: counters of 12 of 30 kernel rows are of the profiled launch only, e.g. in stage0\n\
+                   - **Coverage:** complete: no known lost records\n\nFloor: the least time that the GPU needs for the work of a \
                    token.\n\n";
         assert!(page.ends_with(end), "{page}");
-        let head = "- **Verdict:** simulated GPU: decode is bound by launches: 1.70 of 2.15 ms per token; ";
+        let head = "- **Verdict:** simulated GPU: decode is bound by launches: 1.70 of 2.15 ms per token; 5.1x the \
+                    token's floor\n- **First:** use CUDA graphs (saves up to 1.70 ms per token)\n- **Time:** ";
         assert!(page.contains(head) && !page.contains("Of the mean token"), "{page}");
         // A late rank is why the GPU waits; a stage of its own comes after the one that is told of.
         let steps = LateSteps {

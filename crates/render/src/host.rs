@@ -191,7 +191,7 @@ fn late_steps(late: &LateRow, host: &LateHost) -> String {
     };
     let note = match host.rows.iter().any(|row| row.late_ns == 0 || row.other_ns == 0) {
         true => paragraph(
-            "Without a sample, the limit is the time of three samples (95 % confidence), and ± is that of one sample.",
+            "If no sample was seen, the bound is three samples' worth of time (95 % confidence); ± is one sample's worth.",
         ),
         false => String::new(),
     };
@@ -313,7 +313,7 @@ mod tests {
             "**5 late steps of rank 1 compared with its 9 other steps, 40 host samples",
             "| f (a.py:3) | 2.000 | 0.100 | 2.500 | 0.500 | 40 |",
             "| f (a.py:3 and 1 more line) | 0.900 | 0.310 | 0.900 | no sample, below 0.167 | 9 |",
-            "Without a sample, the limit is the time of three samples",
+            "If no sample was seen, the bound is three samples' worth of time",
             "| f (a.py:3) | -0.200 | 0.100 | 0.300 | 0.500 | 40 |",
         ] {
             assert!(found.contains(words), "{words}: {found}");

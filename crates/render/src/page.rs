@@ -17,7 +17,7 @@ use stage2_model::{
 
 /// What a simulated device means for the numbers.
 pub(super) const SIMULATED: &str = "SIMULATED: the GPU of this capture (or of a part of it) was simulated. \
-    The times are those of a recording, not of this machine.";
+    Kernel times are those of a recording; launches and idle times are those of the machine that ran it.";
 
 /// Label of the line on coverage, the last of the answer.
 pub(super) const COVERAGE: &str = "coverage";
@@ -201,8 +201,8 @@ pub(super) fn step_is(report: &Report, name: impl Fn(&str) -> String) -> Option<
     (!said.is_empty()).then(|| format!("A step is {}.", said.join(", ")))
 }
 
-/// What the kernels of the stage of [`lead_first`] lose: `In decode, the kernels that compute take 1.81 ms per token,
-/// 4.2x the kernels' floor of 0.44 ms: they lose at most 1.37 ms. The kernels with counters (55.1 % of the kernel time) lose up
+/// What the kernels of the stage of [`lead_first`] lose: `In decode, compute kernels take 1.81 ms per token, 4.2x their
+/// floor of 0.44 ms: they lose at most 1.37 ms. The kernels with counters (55.1 % of the kernel time) lose up
 /// to 0.51 ms per token.` Nothing where neither is known.
 pub(super) fn lost_by_kernels(report: &Report, losses: &[Loss<'_>]) -> Option<String> {
     let has_times = |answer: &&StageAnswer| {
@@ -225,7 +225,7 @@ pub(super) fn above_floor(answer: &StageAnswer) -> Option<String> {
     let (ns, over) = (found.kernels()?.ns as f64, found.kernels_over_floor?);
     let (all, floor, lost) = (shown_time(ns), shown_time(ns / over), shown_time(ns - ns / over));
     Some(format!(
-        "the kernels that compute take {all} per {}, {} the kernels' floor of {floor}: they lose at most {lost}",
+        "compute kernels take {all} per {}, {} their floor of {floor}: they lose at most {lost}",
         found.of,
         times_faster(over)
     ))
@@ -379,15 +379,14 @@ impl Page {
         self.written("", self.sections())
     }
 
-    /// [`Self::with_missing_last`], with a line of links to its sections below the head.
+    /// [`Self::with_missing_last`], with a list of links to its sections below the head.
     pub(super) fn with_contents(&self) -> String {
         let (there, missing): (Vec<_>, Vec<_>) =
             self.sections().partition(|known| !is_missing(known));
         let titles = there.iter().map(|(title, _)| *title);
         let links = titles.chain((!missing.is_empty()).then_some(MISSING));
-        let links = links.map(|title| format!("[{title}](#{})", anchor(title)));
-        let links = links.collect::<Vec<String>>().join(" · ");
-        self.with_missing_below(&format!("**Contents:** {links}\n\n"))
+        let links = links.map(|title| format!("- [{title}](#{})\n", anchor(title)));
+        self.with_missing_below(&format!("**Contents:**\n\n{}\n", links.collect::<String>()))
     }
 
     /// The page as Markdown. Sections that only state why the run has no data for them become a list at the end.
@@ -473,7 +472,7 @@ mod tests {
                     - **First:** decode up to 4.9x faster if launch gaps vanish: use CUDA graphs\n\
                     - **Warnings:** 20, the first: counters of 12 of 30 kernel rows are of the profiled launch only, \
                     e.g. in stage0\n\
-                    - **Coverage:** complete: no record is known to be lost, and every kernel record is attributed\n\n";
+                    - **Coverage:** complete: no known lost records, and every kernel record is attributed\n\n";
         let operators = operators::operators_md(&report, &Operators::default(), 5);
         let brief = lines.lines().filter(|line| line.starts_with("- **Coverage"));
         let brief = brief.map(|line| format!("{line}\n\n")).collect::<String>();
@@ -557,7 +556,9 @@ mod tests {
     #[test]
     fn a_long_page_has_links_to_its_sections() {
         let page = report::page(&rich()).with_contents();
-        let line = page.lines().find(|line| line.starts_with("**Contents:** ")).expect(&page);
+        let line =
+            page.split("**Contents:**\n\n").nth(1).and_then(|rest| rest.split("\n\n").next());
+        let line = line.expect(&page);
         for link in ["[Stages](#stages)", "[Whole run, with warm-up](#whole-run-with-warm-up)"] {
             assert!(line.contains(link), "{line}");
         }

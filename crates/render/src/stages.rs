@@ -229,15 +229,11 @@ pub(super) fn times(report: &Report, most: usize, file: &str, brief: bool) -> St
 const WINDOW_LONGER: u64 = 20;
 
 /// How the times of a step of an engine are related: one name and one basis for each.
-pub(super) fn step_relation(
-    report: &Report,
-    stage: &StageRow,
-    answer: &StageAnswer,
-) -> Option<String> {
+fn step_relation(report: &Report, stage: &StageRow, answer: &StageAnswer) -> Option<String> {
     let step = answer.step.as_ref().filter(|step| step.unit == StepUnit::OfEngine)?;
     let mut out = format!(
-        "A step of {} lasts {} (p50; mean {}) until the next step begins, over the {} of one process that another step \
-         followed at once.",
+        "A step of {} lasts {} (p50; mean {}) until the next step begins, over the {} of one process that were followed \
+         immediately by another step.",
         stage.stage,
         shown_time(step.p50_ns as f64),
         shown_time(step.mean_ns as f64),

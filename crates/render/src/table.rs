@@ -2,6 +2,7 @@
 //! and rows without any value are left out here, once for all pages. Cells come escaped (see
 //! [`stage2_contract::text`]).
 
+pub(crate) use stage2_contract::text::capitalised;
 use stage2_contract::text::numbers::{ABSENT, count, grouped};
 use stage2_contract::text::{code, plain, shorten};
 
@@ -236,13 +237,6 @@ pub(crate) fn sentence(words: &str) -> String {
         words.insert(digits, '\\');
     }
     if words.ends_with(['.', '!', '?', ':']) { words } else { format!("{words}.") }
-}
-
-/// The word with a capital.
-pub(crate) fn capitalised(word: &str) -> String {
-    let mut letters = word.chars();
-    let first = letters.next().into_iter().flat_map(char::to_uppercase);
-    first.chain(letters.clone()).collect()
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ pub(super) fn answer() -> Answer {
             line("first", "decode up to 4.9x faster if launch gaps vanish: use CUDA graphs"),
             line(
                 "coverage",
-                "complete: no record is known to be lost, and every kernel record is attributed",
+                "complete: no known lost records, and every kernel record is attributed",
             ),
         ],
         stages: vec![stage("decode", Some(first.clone()))],

@@ -91,7 +91,7 @@ fn means_apart(stage: &StageAnswer) -> Option<String> {
     })
 }
 
-/// ` The slowest steps take up to 14.20 ms (p99 11.09 ms), and recur at multiples of 63 steps.`
+/// ` The slowest steps take up to 14.20 ms (p99 11.09 ms), and come every 63 steps, or a multiple of that.`
 fn slow_steps(subject: &Subject<'_>, stage: &StageAnswer) -> Option<String> {
     let step = stage.step.as_ref()?;
     let (of, tail_ns) = step.tail()?;
@@ -100,8 +100,9 @@ fn slow_steps(subject: &Subject<'_>, stage: &StageAnswer) -> Option<String> {
     let tail = if of == "p99" { format!(" (p99 {tail})") } else { String::new() };
     let mut series = subject.report.step_series.iter();
     let apart = series.find(|of| of.stage == stage.stage).and_then(StepSeries::slow_steps_apart);
-    let apart = apart
-        .map_or_else(String::new, |apart| format!(", and recur at multiples of {apart} {noun}s"));
+    let apart = apart.map_or_else(String::new, |apart| {
+        format!(", and come every {apart} {noun}s, or a multiple of that")
+    });
     Some(format!(" The slowest {noun}s take up to {max}{tail}{apart}."))
 }
 

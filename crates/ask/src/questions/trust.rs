@@ -167,7 +167,8 @@ fn of_the_run(subject: &Subject<'_>) -> Vec<Caveat> {
         ),
     }
     if report.simulated {
-        let meaning = "the GPU was simulated: times are those of a recording, not of this machine";
+        let meaning = "the GPU was simulated: kernel times are those of a recording, launches and idle times those of the machine that \
+                       ran it";
         found.push(Caveat::new(Severity::Warning, "simulated", meaning).at("/simulated"));
     }
     if report.is_sampled() {

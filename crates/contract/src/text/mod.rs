@@ -23,6 +23,13 @@ pub use visible::{
     code, code_in_text, csv_field, cut, plain, shorten, uuid_text, visible, visible_path,
 };
 
+/// The word with a capital.
+pub fn capitalised(word: &str) -> String {
+    let mut letters = word.chars();
+    let first = letters.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(letters.clone()).collect()
+}
+
 /// The first `most` of several texts, and how many more there are: `a, b and 3 more`.
 pub fn listed(texts: &[impl AsRef<str>], most: usize) -> String {
     let shown: Vec<&str> = texts.iter().take(most).map(AsRef::as_ref).collect();

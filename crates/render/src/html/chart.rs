@@ -92,14 +92,18 @@ pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) 
             times.p99_ns.map_or_else(String::new, |ns| format!(", p99 {}", shown_time(ns as f64)));
         format!(", p50 {}{p99}", shown_time(times.p50_ns as f64))
     });
+    let of_lines = match buckets.iter().any(|bucket| bucket.steps > 1) {
+        true => "; dark line: mean of a bucket, pale: its shortest to longest",
+        false => "",
+    };
     let in_buckets = match buckets.len() as u64 {
         each if each >= timed => String::new(),
         fewer => format!(" in {}", counted(fewer, "bucket")),
     };
     let description = format!(
-        "{}{in_buckets}{percentiles}; longest {}; marked: {}.",
+        "{}{in_buckets}{percentiles}; longest {}{of_lines}; marked: {}.",
         counted(timed, noun),
-        shown_time(longest as f64),
+        shown_time(warm as f64),
         counted(outliers.len() as u64, &format!("slow {noun}")),
     );
     let mut out = picture(id, "Latency over the run", &description, |area| {
@@ -143,11 +147,11 @@ pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) 
     out
 }
 
-/// Slow steps at regular distances have a cause that comes back: ` They recur at multiples of 63 steps: ...`.
+/// Slow steps at regular distances have a cause that comes back: ` They come every 63 steps, or a multiple of that: ...`.
 fn regular(series: &StepSeries, noun: &str) -> Option<String> {
     series.slow_steps_apart().map(|apart| {
         format!(
-            " They recur at multiples of {apart} {noun}s: look at what the program does once in {apart} {noun}s, such as \
+            " They come every {apart} {noun}s, or a multiple of that: look at what the program does once in {apart} {noun}s, such as \
              taking in new requests."
         )
     })

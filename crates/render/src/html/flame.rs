@@ -80,7 +80,7 @@ pub(super) fn flame(host: &HostUse, stage: &HostStage, id: &str) -> Option<Strin
          threads while the GPU is idle</title>\n{}</svg>\n</div>\n</div>\n<p class=\"note\">The width of a \
          frame is its share of the idle time, from {from}. It includes all that the frame called, including waits, which \
          are separate rows of the table above, where its share can be smaller. The outermost frames are at the \
-         top. The last frame of a stack is what the thread waited for, if it did.{without}{left_out}</p>\n",
+         top. If the thread was waiting, the innermost frame shows what for.{without}{left_out}</p>\n",
         picture.frames,
     ))
 }

@@ -6,7 +6,7 @@ use super::{MFU_SECTION, Part, STAGES, TIMES_AT};
 use stage2_contract::text::numbers::{count, percent1, shown_rate};
 use stage2_model::{AnswerLine, DeviceRow, LateRow, Report, Status};
 
-use crate::facts::{self, facts, host_fact};
+use crate::facts::{self, facts, host_fact, no_host_fact};
 use crate::html::markdown::{attribute, html, text, unbroken};
 use crate::html::tables::{Kernels, SHORT_CHARS};
 use crate::page::{
@@ -121,7 +121,7 @@ fn short_answer(
         (FIRST_STEP, fact(facts::FIRST).filter(|text| !text.is_empty()).or_else(first)),
         (LATE, fact("late")),
         (WHY_LATE, late.and_then(LateRow::code_line)),
-        (HOST_CODE, host_fact(report)),
+        (HOST_CODE, host_fact(report).or_else(|| no_host_fact(report))),
         ("kernel", fact("kernel")),
         ("time", fact("time")),
         ("where", fact("where").filter(|_| !has_bar)),

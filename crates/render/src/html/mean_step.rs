@@ -36,18 +36,20 @@ pub(super) struct Part {
     pub(super) to: String,
 }
 
-/// The bar of the stage that the verdict is about, with its legend; nothing where its window or its steps are not known.
-pub(super) fn bar(report: &Report) -> Option<String> {
+/// The stage whose mean step the head of the page shows: the number of its section, and what the bar is of.
+pub(super) fn shown(report: &Report) -> Option<(usize, &StageAnswer, &WindowSplit, &Bottleneck)> {
     let stages = report.answer.stages.iter().take(STAGES).enumerate();
     let mut known = stages.filter_map(|(at, answer)| {
         let found = answer.bottleneck.as_ref().filter(|found| found.is_of_step())?;
         answer.step.as_ref()?;
         Some((at + 1, answer, answer.window.as_ref()?, found))
     });
-    let (number, answer, window, found) = known.next()?;
-    if window.window_ns == 0 {
-        return None;
-    }
+    known.next().filter(|(_, _, window, _)| window.window_ns > 0)
+}
+
+/// The bar of the stage that the verdict is about, with its legend; nothing where its window or its steps are not known.
+pub(super) fn bar(report: &Report) -> Option<String> {
+    let (number, answer, window, found) = shown(report)?;
     let scale = found.ns as f64 / window.window_ns as f64;
     let parts = parts(report, answer, window, number, scale);
     let all_ns = found.ns as f64;
@@ -65,7 +67,7 @@ pub(super) fn bar(report: &Report) -> Option<String> {
             false => String::new(),
         };
         rects.push_str(&format!(
-            "<a href=\"#{to}\"><rect class=\"{mark}\" x=\"{at:.4}%\" width=\"{width:.4}%\" \
+            "<a href=\"#{to}\" tabindex=\"-1\"><rect class=\"{mark}\" x=\"{at:.4}%\" width=\"{width:.4}%\" \
              height=\"100%\"><title>{label}: {time}</title></rect>{inside}</a>\n"
         ));
         legend.push_str(&format!(
@@ -158,7 +160,7 @@ pub(super) fn parts(
         };
         let to = section("causes");
         parts.push(Part {
-            label: format!("{IDLE}smaller causes{largest}"),
+            label: format!("{IDLE}many small causes{largest}"),
             mark: "i-5",
             ns: rest_ns - unknown_ns,
             percent: (idle_percent - percent).max(0.0),

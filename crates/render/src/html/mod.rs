@@ -43,7 +43,7 @@ use crate::html::tables::{Kernels, SHORT_CHARS, by_class, ranks_by_stage, table,
 use crate::html::timeline::{beyond, first_shown, timelines};
 use crate::packed;
 use crate::page::{Page, host_ahead, is_idle, verdict_stage};
-use crate::stages::{idle_kinds, step_relation};
+use crate::stages::idle_kinds;
 use crate::{engine, host, steps};
 use stage2_model::kernels::{model_stages, stage_kernels};
 
@@ -414,16 +414,28 @@ fn stage_section(
         let roofline = roofline(report, kernels, stage, rows, &id("roofline"));
         let roofline = roofline.map(|picture| heading("roofline", "Roofline") + &picture);
         let export = first_shown(&steps).map_or_else(String::new, |shown| beyond(shown, noun));
-        let steps = timelines(&steps, noun, &id("timeline")).unwrap_or_else(|| {
+        let bar = answer.and_then(|answer| {
+            let (split, found) = (answer.window.as_ref()?, answer.bottleneck.as_ref()?);
+            let scale = found.ns as f64 / split.window_ns.max(1) as f64;
+            Some(mean_step::parts(report, answer, split, number, scale))
+        });
+        let bar = bar.unwrap_or_default();
+        let steps = timelines(&steps, noun, &id("timeline"), &bar).unwrap_or_else(|| {
             absent(
                 "no median call or step of this stage is known",
                 "the four longest stages with warm calls in a trace file of the collector have \
                  timelines",
             )
         });
+        let title = "Where the window goes";
+        // The head of the page has this bar already.
+        let split = match mean_step::shown(report).is_some_and(|(head, ..)| head == number) {
+            true => format!("<details>\n<summary>{title}</summary>\n{split}</details>\n"),
+            false => format!("<h3>{title}</h3>\n{split}"),
+        };
         let of_median = heading("timeline", &format!("Timeline of the median {noun}"));
         format!(
-            "<h3>Where the window goes</h3>\n{split}{host}{of_median}\
+            "{split}{host}{of_median}\
              {steps}{export}{}<div class=\"pair\">\n<div>\n{latency}</div>\n{by_batch}</div>\n{}{}",
             sampled(report, stage, &id("sampled")),
             roofline.unwrap_or_default(),
@@ -436,10 +448,6 @@ fn stage_section(
     let processes = report.ranks.stages.iter().filter(|row| row.stage == stage).count();
     let figures = answer
         .map_or_else(String::new, |answer| figures(report, answer, processes, &id, has_picture));
-    let row = report.stages.iter().find(|row| row.stage == stage).zip(answer);
-    let relation = row.and_then(|(row, answer)| step_relation(report, row, answer));
-    let relation = relation.map(|said| format!("<p class=\"note\">{}</p>\n", text(&said)));
-    let figures = figures + &relation.unwrap_or_default();
     let name = format!("Stage <code>{}</code>", foreign(&shorten(stage, STAGE_NAME_CHARS)));
     let section = |heading: &str| {
         format!(
@@ -560,10 +568,10 @@ fn figures(
             .value()
             .map(|rate| to(counted_per_s, shown_rate(rate), "latency", TIMES_AT)),
         floor_ns.map(|ns| {
-            to(format!("floor of the hardware per {unit}"), shown_time(ns), "roofline", TIMES_AT)
+            to(format!("hardware floor per {unit}"), shown_time(ns), "roofline", TIMES_AT)
         }),
-        floor.distance.value().map(|times| times_floor("of the floor: the mean step", times)),
-        floor.baseline_distance.map(|x| times_floor("of the floor by the baseline", x)),
+        floor.distance.value().map(|times| times_floor("mean step vs. floor", times)),
+        floor.baseline_distance.map(|x| times_floor("baseline vs. floor", x)),
     ];
     let shown: Vec<Card<'_>> = shown.into_iter().flatten().collect();
     // The head of the page has what is first of all.

@@ -450,7 +450,7 @@
         row.hidden = !is || (folds && !open);
         visible += row.hidden ? 0 : 1;
       }
-      found.textContent = visible || small ? `${visible} of ${rows.length} rows` : "No kernel matches all of these words";
+      found.textContent = visible || small ? `${visible} of ${rows.length} rows${small && !open ? `; ${small} tiny ones are folded` : ""}` : "No kernel matches all of these words";
       more.hidden = small === 0;
       const kernels = `${small} more ${small === 1 ? "kernel" : "kernels"}`;
       const what = `${kernels}, each below 0.1 % of the kernel time of its stage: ${sum.toFixed(3)} ms together`;

@@ -222,9 +222,9 @@ pub(super) fn table(report: &Report, kernels: &Kernels<'_>, stages: &[&str]) -> 
         more.push_str(" Each kernel runs on all GPUs.");
     }
     if only_cold > 0 {
-        let rows = counted(only_cold as u64, "row");
+        let kernels = counted(only_cold as u64, "kernel");
         more.push_str(&format!(
-            " Left out: {rows} of kernels that ran in such cold calls only; kernels.csv lists them."
+            " Not shown: {kernels} that ran only in cold calls; kernels.csv lists them."
         ));
     }
     let mut head = vec![("Kernel", false), ("Stage", false), ("Class", false)];
@@ -406,7 +406,7 @@ pub(super) fn top_losses(report: &Report, kernels: &Kernels<'_>) -> Option<Strin
     };
     let latency = match rows.iter().any(is_bound_by_latency) {
         true => {
-            "A latency-bound kernel loses less than what it misses to its roof, because each of its calls keeps at least \
+            "A latency-bound kernel loses less than its gap to the roof, because each of its calls keeps at least \
              the time of the run's shortest kernel. "
         }
         false => "",
@@ -446,9 +446,9 @@ fn lost_in_all(report: &Report, answer: &StageAnswer, floors: &[ClassFloor]) -> 
                 let class = text(&class.class);
                 format!("{class} {lost} of {all}, because reading {reads} once takes {floor}")
             }
-            None => format!(
-                "kernels that read neither weights nor KV cache {all}, which is all of their time"
-            ),
+            None => {
+                format!("kernels that read neither weights nor KV cache: {all}, counted in full")
+            }
         }
     };
     let of_classes: Vec<String> = floors.iter().map(of_class).collect();

@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::markdown::{attribute, class_mark, foreign, text};
+use super::mean_step::{IDLE, Part};
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, counted, shown_time, us3};
 use stage2_contract::text::shorten;
@@ -101,11 +102,17 @@ pub(super) fn beyond(timeline: &StepTimeline, noun: &str) -> String {
 }
 
 /// The timelines of a stage: those of a late rank and of one that waits for it where both are known, on one scale;
-/// else the first one. Nothing where there is none. `noun`: what a step of the stage is.
-pub(super) fn timelines(of_stage: &[&StepTimeline], noun: &str, id: &str) -> Option<String> {
+/// else the first one. Nothing where there is none. `noun`: what a step of the stage is. `bar`: the parts of the mean step,
+/// whose colours the same functions have here.
+pub(super) fn timelines(
+    of_stage: &[&StepTimeline],
+    noun: &str,
+    id: &str,
+    bar: &[Part],
+) -> Option<String> {
     let Some((late, waiting)) = late_and_waiting(of_stage) else {
         let first = of_stage.first()?;
-        return Some(timeline(first, noun, Extent::of(first), id));
+        return Some(timeline(first, noun, Extent::of(first), id, bar));
     };
     let start_ns = late.start_ns.min(waiting.start_ns);
     let before =
@@ -117,21 +124,18 @@ pub(super) fn timelines(of_stage: &[&StepTimeline], noun: &str, id: &str) -> Opt
         let role = if rank.is_late { "late" } else { "waits" };
         let extent = Extent { before_ns: before(found), length_ns };
         let name = format!("{} ({role})", rank.who);
-        let picture = timeline(found, noun, extent, id);
+        let picture = timeline(found, noun, extent, id, bar);
         format!("<div class=\"rank\">\n<h4>{}</h4>\n{picture}</div>\n", foreign(&name))
     };
     // The steps next to it can be late by more, or by less.
     let waited = waiting.lanes.iter().flat_map(|lane| &lane.work).map(|work| work.waiting_ns);
     let waited_ns = waited.fold(0, u64::saturating_add);
     let which = match late.rank.as_ref().and_then(|rank| rank.late_ns) {
-        Some(ns) => format!(
-            "among those in which the first is late, the one of median lateness ({})",
-            shown_time(ns as f64)
-        ),
-        None => "of median length, not of median lateness".to_owned(),
+        Some(ns) => format!("the late one with the median delay ({})", shown_time(ns as f64)),
+        None => "the one of median length, not of median delay".to_owned(),
     };
     Some(format!(
-        "<p class=\"note\">The same {noun} of both ranks, on one scale of time: {which}. \
+        "<p class=\"note\">The same {noun} on both ranks, on one time axis: {which}. \
          In this one, {} waits {} for the other.</p>\n<div class=\"ranks\">\n{}{}</div>\n",
         foreign(&waiting.rank.clone().unwrap_or_default().who),
         shown_time(waited_ns as f64),
@@ -152,7 +156,7 @@ impl Extent {
     }
 }
 
-fn timeline(timeline: &StepTimeline, noun: &str, extent: Extent, id: &str) -> String {
+fn timeline(timeline: &StepTimeline, noun: &str, extent: Extent, id: &str, bar: &[Part]) -> String {
     if timeline.length_ns == 0 {
         return "<p class=\"absent\">None: the step has no length.</p>\n".to_owned();
     }
@@ -188,7 +192,7 @@ fn timeline(timeline: &StepTimeline, noun: &str, extent: Extent, id: &str) -> St
     let ranges: String = scale.after_range(timeline).into_iter().chain(ranges).collect();
     let parts = samples.into_iter().flat_map(|host| &host.parts);
     let parts: String =
-        parts.map(|part| scale.part(timeline, part, (samples_y, samples_height))).collect();
+        parts.map(|part| scale.part(timeline, part, (samples_y, samples_height), bar)).collect();
     let gaps = scale.gaps(&timeline.gaps, gaps_y);
     let works: String = (lanes.iter().enumerate())
         .map(|(at, lane)| scale.lane(lane, lane_y(at), &listed))
@@ -278,10 +282,21 @@ fn of_samples(host: &TimelineHost, noun: &str) -> String {
     format!(
         " Host samples show which function the launching thread runs at this point of a {noun}. They are {} of {} of \
          about this length, because one {noun} has too few. Where no function has half of the samples, the functions \
-         are stacked, and their heights are their shares.",
+         are stacked, and their heights are their shares. A function that is a part of the mean step has the same \
+         colour there.",
         counted(host.samples, "sample"),
         counted(host.steps, noun),
     )
+}
+
+/// The colour of a function, `f (a.py)`, in the bar, which names it with its line: `idle: f (a.py:3)`.
+fn mark_in(bar: &[Part], name: &str) -> Option<&'static str> {
+    let named = name.strip_suffix(')')?;
+    let is_it = |part: &&Part| {
+        let code = part.label.strip_prefix(IDLE).and_then(|code| code.strip_prefix(named));
+        code.is_some_and(|line| line.starts_with(':'))
+    };
+    bar.iter().find(is_it).map(|part| part.mark)
 }
 
 fn swatch(mark: &str, label: &str) -> String {
@@ -396,6 +411,7 @@ impl Scale {
         timeline: &StepTimeline,
         part: &TimelineHostPart,
         (y, height): (u64, u64),
+        bar: &[Part],
     ) -> String {
         let functions = part.functions.iter().map(|&(name, samples)| {
             let name = timeline.names.get(name).map_or("", String::as_str);
@@ -423,7 +439,7 @@ impl Scale {
         let all = format!("{}; {}", counted(part.samples, "sample"), listed.join("; "));
         let height = height.saturating_sub(ROW - BAR);
         if TimelineHostPart::is_main(*most, part.samples) {
-            return slice("r-host", y, height, &short(first), &all);
+            return slice(mark_in(bar, first).unwrap_or("r-host"), y, height, &short(first), &all);
         }
         let percent = |samples: u64| samples as f64 * 100.0 / part.samples.max(1) as f64;
         let high = |samples: u64| height * samples / part.samples.max(1);
@@ -435,6 +451,7 @@ impl Scale {
             let label = format!("{} {:.0} %", short(name), percent(*samples));
             let title =
                 format!("{} of {}: {name}", count(*samples), counted(part.samples, "sample"));
+            let class = mark_in(bar, name).unwrap_or(class);
             out.push_str(&slice(class, top, high(*samples), &label, &title));
             top += high(*samples);
             rest = rest.saturating_sub(*samples);
@@ -572,5 +589,25 @@ impl<'t> Listed<'t> {
             attribute(&format!("GPU work of the {step}, by name")),
             self.entries.iter().map(row).collect::<String>(),
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_function_has_its_colour_of_the_bar() {
+        let part = |label: &str, mark| Part {
+            label: label.into(),
+            mark,
+            ns: 1.0,
+            percent: 1.0,
+            to: String::new(),
+        };
+        let bar = [part("idle: f (a.py:3 and 2 more lines)", "i-0"), part("copies", "w-copies")];
+        assert_eq!(mark_in(&bar, "f (a.py)"), Some("i-0"));
+        assert_eq!(mark_in(&bar, "f (a.pyx)"), None);
+        assert_eq!(mark_in(&bar, "copies"), None);
     }
 }

@@ -197,6 +197,12 @@ fn aggregates(report: &Report, shown: &Shown) -> String {
         let (why, remedy) = why_no_aggregates(report);
         return none(why, remedy);
     }
+    if let [only] = &*rows
+        && only.unit == OF_WINDOWS
+    {
+        let (what, busy) = (&only.metric, percent1(only.value.mean));
+        return format!("{}: {busy} {OF_WINDOWS} of warm calls.\n\n", text(what));
+    }
     let table = Table::first(ROWS, &rows)
         .left("Metric", |row| text(&row.metric))
         .left("Unit", |row| text(row.unit))
@@ -372,7 +378,9 @@ fn kernels(report: &Report) -> String {
     let leads = leads.map_or_else(String::new, |kernel| {
         format!(" Kernels of {} come first.", name(&kernel.row.stage))
     });
-    let last = apart.len().min(COMMUNICATION_SHOWN);
+    // One row of it takes the place of no more than one other kernel.
+    apart.order_by_key(|kernel| Some(kernel.row.stage.as_str()) != lead);
+    let last = apart.len().min(1);
     let at = rows.len().min(KERNELS.saturating_sub(last));
     rows.splice(at..at, apart.drain(..last));
     rows.append(&mut apart);
@@ -394,14 +402,12 @@ fn kernels(report: &Report) -> String {
             format!("{} more: kernels.md lists the longest, kernels.csv all. ", count(more as u64))
         }
     };
-    let order = match by_loss {
-        true => "Sorted by loss.",
-        false => "Sorted by total time.",
-    };
+    let order = if by_loss { "Sorted by loss" } else { "Sorted by total time" };
+    let end = if waiting.is_some() { ", communication last." } else { "." };
     let unit = step_is(report, text).filter(|_| shown.iter().any(|k| loss(k).0.is_some()));
-    let waiting = waiting.map(|said| format!(" Communication comes last. {said}"));
+    let waiting = waiting.map(|said| format!(" {said}"));
     format!(
-        "{}{more}{order} Shares are of the stage's kernel time. Warm calls only, if any.{leads}{}{} {}\n\n",
+        "{}{more}{order}{end} Shares are of the stage's kernel time. Warm calls only, if any.{leads}{}{} {}\n\n",
         table.markdown(),
         unit.map_or_else(String::new, |said| format!(" {said}")),
         waiting.unwrap_or_default(),
@@ -412,9 +418,8 @@ fn kernels(report: &Report) -> String {
     )
 }
 
-/// The class of communication kernels, and how many of them are shown.
+/// The class of communication kernels.
 const COMMUNICATION: &str = "communication";
-const COMMUNICATION_SHOWN: usize = 2;
 
 /// Sentences at the most.
 const MOST: usize = 5;

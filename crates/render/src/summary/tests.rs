@@ -351,7 +351,7 @@ fn a_recommendation_gains_what_the_answer_says() {
         takeaway.recommendation = Some(format!("{}: change it", takeaway.text));
         takeaway.experiment = Some(change);
     }
-    let overlap = "Gains can overlap, so their sum is too large.";
+    let overlap = "Gains overlap, so do not add them up.";
     assert!(crate::advice::recommendations(&several).contains(overlap));
     several.insight.takeaways.truncate(1);
     assert!(!crate::advice::recommendations(&several).contains(overlap));

@@ -15,13 +15,15 @@ use crate::roofline::takeaways::{
     StageMeasurements,
 };
 use stage2_contract::order::Order as _;
+use stage2_contract::text::capitalised;
 use stage2_contract::text::numbers::percent1;
 use stage2_model::kernels::{Counted, attained};
 use stage2_model::rule::{HOST_FAULT_PERCENT, HOST_MAIN_PERCENT, HOST_OWN_PERCENT};
 use stage2_model::{
-    CollectiveRow, EngineSteps, Evidence, Figure, HostCauseKind, HostOtherWork, HostStage,
-    KernelRow, LateCause, LateRow, ModelUse, Origin, PathKind, RankStageRow, Report, Role,
-    StageKernelRow, StageRow, StageUtilisation, Status, TokensCounted, late_in_turn,
+    CollectiveRow, EngineSteps, Evidence, Figure, HostAdviceKind, HostCause, HostCauseKind,
+    HostOtherWork, HostStage, KernelRow, LateCause, LateRow, ModelUse, Origin, PathKind,
+    RankStageRow, Report, Role, StageKernelRow, StageRow, StageUtilisation, Status, TokensCounted,
+    late_in_turn,
 };
 use stage2_read::kernel_class::KernelClass;
 use stage2_read::trace::stats::mean;
@@ -131,8 +133,22 @@ const HOST_CAUSES: usize = 3;
 
 /// What samples of the host say of the idle time of a stage: its largest causes and known faults.
 /// `at`: its place among the stages with samples.
-fn host_causes(at: usize, found: &HostStage) -> Vec<HostEvidence> {
+fn host_causes(at: usize, found: &HostStage, simulated: bool) -> Vec<HostEvidence> {
+    // Of the same samples, a known fault says more than the state of the thread.
+    let is_fault = |cause: &HostCause| {
+        found.advice.iter().any(|fault| match (cause.kind, fault.kind) {
+            (HostCauseKind::NotScheduled, HostAdviceKind::Starved)
+            | (HostCauseKind::Gil, HostAdviceKind::Gil) => true,
+            (HostCauseKind::CudaCall, HostAdviceKind::Allocation) => {
+                (cause.percent - fault.percent).abs() < 0.05
+            }
+            _ => false,
+        })
+    };
     let findings = found.causes.iter().enumerate().filter(|(_, cause)| cause.is_finding());
+    let findings = findings.filter(|(_, cause)| !is_fault(cause));
+    // Nobody is to look into the simulator.
+    let findings = findings.filter(|(_, cause)| !(simulated && cause.kind.is_of_simulator()));
     let causes = findings.take(HOST_CAUSES).map(|(row, cause)| {
         let name = cause.text(true);
         let share = format!("{} ± {} %", percent1(cause.percent), percent1(cause.error_percent));
@@ -165,7 +181,9 @@ fn host_causes(at: usize, found: &HostStage) -> Vec<HostEvidence> {
             then,
         }
     });
-    let faults = found.advice.iter().enumerate().map(|(row, fault)| {
+    let faults = found.advice.iter().enumerate();
+    let faults = faults.filter(|(_, fault)| !(simulated && fault.kind == HostAdviceKind::Starved));
+    let faults = faults.map(|(row, fault)| {
         let most = fault.frame.as_ref().map(|frame| format!(" Most of it: {}.", frame.short()));
         HostEvidence {
             is_fault: true,
@@ -289,11 +307,11 @@ fn waiting_of_busy(report: &Report, rows: &Rows<'_>, row: &StageRow) -> Option<(
 /// What to do about a late rank, by the cause that was found.
 fn late_remedy(late: &LateRow) -> Option<String> {
     let who = &late.who;
-    let host = match (late.look_at(who, true), &late.host) {
+    let host = match (late.advice(who, true), &late.host) {
         (Some(code), Some(host)) => {
             let few = host.finding().filter(|row| !row.is_sure());
             let few = few.map_or_else(String::new, |row| format!(" {}.", host.few_samples(row)));
-            format!("Look at {code}.{few}")
+            format!("{}.{few}", capitalised(&code))
         }
         // Compared, and nothing was found.
         (None, Some(host)) => format!(
@@ -423,7 +441,10 @@ fn stage(report: &Report, rows: &Rows<'_>, row: &StageRow) -> StageMeasurements 
             .collect(),
         host: host(report, row),
         launching: sampled.and_then(|(_, found)| launching(found)),
-        host_causes: sampled.map(|&(at, found)| host_causes(at, found)).unwrap_or_default(),
+        host_causes: sampled
+            .map(|&(at, found)| host_causes(at, found, report.simulated))
+            .unwrap_or_default(),
+        simulated: report.simulated,
         more_requests: engine.and_then(|kind| more_requests(report, kind)),
         host_never_waits: sampled.is_some_and(|(_, found)| found.never_waits()),
         few_host_samples: sampled
@@ -522,8 +543,8 @@ mod tests {
     use crate::conclusions::utilisation::model_use;
     use serde_json::Value;
     use stage2_model::{
-        Absent, BusyParts, Confidence, EngineRun, LateDelays, LateHost, LateHostRow, LateSteps,
-        Outliers, Times, TokenCounts, WarmRow,
+        Absent, BusyParts, Confidence, EngineRun, HostAdvice, LateDelays, LateHost, LateHostRow,
+        LateSteps, Outliers, Times, TokenCounts, WarmRow,
     };
 
     #[test]
@@ -587,6 +608,24 @@ mod tests {
         let [.., host] = &late_evidence(7, &sampled(310_000, 10))[..] else { panic!("evidence") };
         assert_eq!(host.source, "/ranks/late/7/host/rows/1/late_ns");
         assert_eq!(late_remedy(&LateRow::default()), None);
+    }
+
+    #[test]
+    fn one_cause_is_told_once_and_nothing_of_the_simulator() {
+        use HostCauseKind::{NativeCode, NotScheduled, UserCode};
+        let cause = |kind| HostCause { kind, percent: 30.0, ..HostCause::default() };
+        let kind = HostAdviceKind::Starved;
+        let starved = HostAdvice { kind, percent: 30.0, ..HostAdvice::default() };
+        let causes = [NotScheduled, NativeCode, UserCode].map(cause).to_vec();
+        let found = HostStage { causes, advice: vec![starved], ..HostStage::default() };
+        let told = |simulated| {
+            let told = host_causes(0, &found, simulated).into_iter();
+            told.map(|of| (of.is_fault, of.source)).collect::<Vec<_>>()
+        };
+        let [native, user, fault] =
+            ["causes/1", "causes/2", "advice/0"].map(|at| format!("/host/stages/0/{at}"));
+        assert_eq!(told(false), [(false, native), (false, user.clone()), (true, fault)]);
+        assert_eq!(told(true), [(false, user)]);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use indexmap::IndexSet;
 use stage2_contract::order::Order as _;
+use stage2_contract::text::capitalised;
 use stage2_contract::text::numbers::percent1;
 use stage2_contract::trace::HostState;
 use stage2_model::rule::HOST_FAULT_PERCENT;
@@ -200,8 +201,8 @@ pub(crate) fn remedy(cause: &HostCause, name: &str, never_waits: bool, is_own: b
         // One of the many functions that an engine runs in each step.
         _ if !is_own => {
             return format!(
-                "{MORE_REQUESTS}, so that the engine's own code runs less often per token, or run it on a faster CPU \
-                 core."
+                "Batch more requests per step, so that the engine's code runs less often per token, or run the engine on \
+                 a faster core."
             );
         }
         HostCauseKind::EngineCode | HostCauseKind::FrameworkCode => {
@@ -241,7 +242,7 @@ pub(crate) fn remedy(cause: &HostCause, name: &str, never_waits: bool, is_own: b
         HostCauseKind::OtherWork => "the GPU works for another stage meanwhile: no time is lost.",
         HostCauseKind::Small | HostCauseKind::Unknown => "record for longer, or sample more often.",
     };
-    format!("{name}: {remedy}")
+    format!("{}: {remedy}", capitalised(name))
 }
 
 #[cfg(test)]

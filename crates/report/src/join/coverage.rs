@@ -130,7 +130,7 @@ fn verdict(coverage: &Coverage, paused: &str) -> Verdict {
         // Nobody looks outside where only ranges are asked for.
         let in_part = coverage.processes.iter().all(ProcessCoverage::is_in_part);
         let mut text = format!(
-            "complete: no record is known to be lost, and every kernel record is attributed ({} GPU records in \
+            "complete: no known lost records, and every kernel record is attributed ({} GPU records in \
              ranges",
             count(total.attributed),
         );

@@ -104,7 +104,7 @@ fn reads_that_are_too_far_apart_give_a_reason_instead_of_a_number() {
         (&absent["reason"], &absent["spacing_ms"]),
         (&"energy_uncertain".into(), &3_000.into())
     );
-    assert!(page.contains("its energy was read only every 3000 ms"), "{page}");
+    assert!(page.contains("because the GPU's energy was read only every 3000 ms"), "{page}");
 }
 
 #[test]

@@ -132,7 +132,7 @@ fn what_a_filter_leaves_out_is_absent_and_said_first() {
     assert_eq!(row.warm.map(|warm| (warm.instances, warm.gpu_window_ns)), Some((2, 80)));
     assert_eq!(report.kernels[0].times.recorded_calls, None);
 
-    let verdict = "complete: no record is known to be lost, and every kernel record is attributed (3 GPU records \
+    let verdict = "complete: no known lost records, and every kernel record is attributed (3 GPU records \
                    in ranges); COLLECTED ONLY in ranges that match b: GPU work elsewhere is in no \
                    number";
     assert_eq!(report.coverage.verdict.text, verdict);

@@ -1,6 +1,7 @@
 //! The longest stage, its mean step, who is late and what to do first -> the sentences that a report begins with.
 
 use super::{AnsweredStage, marks_operators, step_time};
+use crate::roofline::takeaways::LAUNCH_LESS_OFTEN;
 use stage2_contract::text::numbers::{counted, shown_time};
 use stage2_contract::text::shorten;
 use stage2_model::{
@@ -155,7 +156,11 @@ pub(in crate::answer) fn in_short(report: &Report, first: &FirstStep) -> String 
             )
         }
         (Some(saved), _) if first.rule == Rule::HostGaps && !first.is_floor => {
-            format!(" (the GPU is idle for {saved})")
+            let whose = match report.simulated {
+                true => "; launches are those of this machine, which is slow or busy",
+                false => "",
+            };
+            format!(" (the GPU is idle for {saved}{whose})")
         }
         (Some(saved), _) if marks_operators(report) && is_of_host(first.rule) => {
             format!(" (saves {saved}; less without marked operators)")
@@ -209,13 +214,13 @@ fn action(report: &Report, first: &FirstStep) -> String {
             _ => "",
         };
         let who = shorten(&late.who, NAME_CHARS);
-        if let Some(code) = late.look_at(&who, false) {
+        if let Some(code) = late.advice(&who, false) {
             let few =
                 late.host.as_ref().and_then(|host| host.finding().filter(|row| !row.is_sure()));
             let few = few.map_or_else(String::new, |row| {
                 format!("; only {} show it", counted(row.samples, "sample"))
             });
-            return format!("look at {code}{few}");
+            return format!("{code}{few}");
         }
         return format!("find out what {whose}{who} does before it communicates");
     }
@@ -223,17 +228,18 @@ fn action(report: &Report, first: &FirstStep) -> String {
     let ends: &[&str] = match first.rule {
         Rule::HostCause | Rule::HostFault => &[". ", "; ", ", run it ", ", or move it "],
         Rule::LaunchBound | Rule::HostAhead => &[". ", "; ", " ("],
+        Rule::HostGaps if first.text == LAUNCH_LESS_OFTEN => &[" ("],
         _ => &[". ", "; ", ": ", " ("],
     };
     let text = first.text.trim_end_matches('.');
     let end = ends.iter().filter_map(|end| text.find(end)).min().unwrap_or(text.len());
     let clause = clauses_within(text.get(..end).unwrap_or(text), ACTION_CHARS);
     let mut letters = clause.chars();
-    let is_verb =
-        ["Make ", "Give "].iter().any(|verb| clause.starts_with(verb)) || !clause.contains('(');
+    // Not the first letter of a name, such as `Sampler (sampler.py:3)`.
+    let (word, rest) = clause.split_once(' ').unwrap_or((&clause, ""));
+    let is_word = word.chars().skip(1).all(|c| c.is_lowercase()) && !rest.starts_with('(');
     match (letters.next(), letters.next()) {
-        // Not the first letter of a name.
-        (Some(initial), Some(next)) if next.is_lowercase() && is_verb => {
+        (Some(initial), Some(next)) if next.is_lowercase() && is_word => {
             format!("{}{next}{}", initial.to_lowercase(), letters.as_str())
         }
         _ => clause,
@@ -333,8 +339,9 @@ mod tests {
         host.other_ranks = true;
         (host.rows[0].late_ns, host.rows[0].error_ns) = (350_000, 50_000);
         let said = in_short(&compared, &sure);
-        let gain = "longer than the others: sleeping (saves about 2.00 ± 0.40 ms per step)";
-        assert!(said.ends_with(gain), "{said}");
+        let gain =
+            "cut the extra host time of rank 0: sleeping (saves about 2.00 ± 0.40 ms per step)";
+        assert_eq!(said, gain);
         job.ranks.late[0].delays.as_mut().expect("late").steps = None;
         let said = action(&job, &waiting);
         assert_eq!(
@@ -375,6 +382,12 @@ mod tests {
                 "First, sample the host with STAGE2_HOST=on: up to 2.48 ms per step is idle."
             ),
             "measuring saves nothing"
+        );
+        let blocked =
+            first(Rule::HostCause, "Blocked in cuMemAlloc from f (a.py:3): do not. More.");
+        assert_eq!(
+            action(&Report::default(), &blocked),
+            "blocked in cuMemAlloc from f (a.py:3): do not"
         );
         let more = first(Rule::HostGaps, "Give each step more requests: send more at once.");
         assert_eq!(

@@ -76,6 +76,8 @@ pub(crate) struct StageMeasurements {
     pub(crate) host: Option<HostLead>,
     /// What the threads that launch did meanwhile, by their samples; empty where there are none, or too few.
     pub(crate) host_causes: Vec<HostEvidence>,
+    /// Launches and idle times are those of the machine that ran the simulator.
+    pub(crate) simulated: bool,
     /// There are samples of the host, and too few of them to divide the idle time: the place of the stage among those
     /// with samples, and what to do.
     pub(crate) few_host_samples: Option<(usize, String)>,

@@ -62,7 +62,8 @@ pub(crate) fn takeaways(run: &RunMeasurements) -> (Vec<Takeaway>, Vec<StageNumbe
 fn of_run(run: &RunMeasurements) -> Vec<Takeaway> {
     let mut said = Vec::new();
     if run.simulated {
-        let text = "The GPU was simulated: times are those of a recording, not of this machine.";
+        let text = "The GPU was simulated: kernel times are those of a recording, launches and idle times those of \
+                    the machine that ran it.";
         let evidence = Evidence::state("simulated", EvidenceValue::Flag(true), "/simulated");
         said.push(say_of_run(Rule::Simulated, evidence, text.into(), None));
     }
@@ -137,7 +138,7 @@ fn of_stage(speak: Speaker<'_>) -> Vec<Takeaway> {
 }
 
 /// What to do about gaps between kernels that no graph launches, wherever the host was meanwhile.
-const LAUNCH_LESS_OFTEN: &str = "Launch less often: CUDA graphs (torch.compile with mode=reduce-overhead, or the \
+pub(crate) const LAUNCH_LESS_OFTEN: &str = "Launch less often: CUDA graphs (torch.compile with mode=reduce-overhead, or the \
     serving engine's own), then fusion, then a larger batch.";
 /// What to do where nothing of a job was compared.
 const RECORD_RANKS: &str = "Record every rank (section Collectives lists what is missing) to tell a late rank \
@@ -389,6 +390,17 @@ impl Speaker<'_> {
             None => format!("and kernel records do not show why{numbers}"),
         };
         let text = format!("{waits}, {why}");
+        if s.simulated && most.is_none_or(|most| !most.is_main()) {
+            let text = format!(
+                "{waits}: launches are those of this machine, which is slow or busy{numbers}"
+            );
+            let then = match graphs {
+                true => "Give the GPU more per step: a larger batch.",
+                false => LAUNCH_LESS_OFTEN,
+            };
+            let said = say(Rule::HostGaps, Vec::new(), text, Some(then));
+            return Some(Takeaway { experiment: Some(Experiment::shorter_steps()), ..said });
+        }
         let Some(most) = most else {
             let (then, setting) = match &s.few_host_samples {
                 Some((_, then)) => (then.as_str(), "profiling.collector.host=1000"),

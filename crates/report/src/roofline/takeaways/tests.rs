@@ -321,6 +321,16 @@ fn one_cause_is_the_advice_from_its_own_share_on() {
     assert_eq!(experiment(&said), Some(Experiment::more("tokens_per_s")));
 }
 
+/// The first advice of the demo is on its program, not on the simulator that makes its threads slow.
+#[test]
+fn where_a_slow_machine_launches_for_a_simulated_gpu_the_advice_is_to_launch_less_often() {
+    let stage = StageMeasurements { simulated: true, short_gaps_percent: None, ..eager_decode() };
+    let said = of(vec![stage]);
+    assert_eq!(advice(&said, HostGaps), LAUNCH_LESS_OFTEN);
+    let whose = ": launches are those of this machine, which is slow or busy. ";
+    assert!(text(&said, HostGaps).contains(whose), "{said:?}");
+}
+
 #[test]
 fn what_the_host_did_is_no_cause_where_it_was_ahead() {
     let cause = HostEvidence {
