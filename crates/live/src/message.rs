@@ -234,7 +234,7 @@ mod tests {
             ("[".repeat(100_000), "not from `feed`"),
             (
                 good.replace("\"stage2_live\":7", "\"stage2_live\":9"),
-                "version 9, and this program reads version 7",
+                "version 9, and this program reads version 8",
             ),
             (good.replace("node-1", "node\\u001b[2J"), "control characters"),
             (good.replace("node-1", "node\u{202e}"), "control characters"),

@@ -302,7 +302,10 @@ fn times(report: &Report, answer: &StageAnswer, step: &StepTimes) -> String {
     let mut series = report.step_series.iter();
     let apart = series.find(|of| of.stage == answer.stage).and_then(StepSeries::slow_steps_apart);
     let apart = apart.filter(|_| tail.is_some()).map(|apart| {
-        format!("; slow {noun}s come every {apart} {noun}s or a multiple of that", noun = step.unit.noun())
+        format!(
+            "; slow {noun}s come every {apart} {noun}s or a multiple of that",
+            noun = step.unit.noun()
+        )
     });
     let counted = answer.tokens_counted.noun();
     let rate = answer.tokens_per_s.value();

@@ -597,7 +597,7 @@ mod tests {
         let backwards = [(0, 9_000), (S, 12_000), (2 * S, 500), (9 * S, 7_000)];
         assert!(why(of(&backwards, &[(S, 9 * S)])).contains("went backwards"));
         // Half of the windows lies behind the last read.
-        assert!(why(of(&readings, &[(15 * S, 25 * S)])).contains("off by 50 %"));
+        assert!(why(of(&readings, &[(15 * S, 25 * S)])).contains("error can be 50 %"));
     }
 
     #[test]
