@@ -233,7 +233,7 @@ mod tests {
             ("HTTP".to_owned(), "not from `feed`"),
             ("[".repeat(100_000), "not from `feed`"),
             (
-                good.replace("\"stage2_live\":7", "\"stage2_live\":9"),
+                good.replace("\"stage2_live\":8", "\"stage2_live\":9"),
                 "version 9, and this program reads version 8",
             ),
             (good.replace("node-1", "node\\u001b[2J"), "control characters"),
