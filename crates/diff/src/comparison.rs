@@ -858,11 +858,14 @@ pub fn digits_to_subtract(before: f64, after: f64, least: usize) -> usize {
         let apart = rounded(after) - rounded(before) - rounded(after - before);
         apart.abs() * 10f64.powi(*digits as i32) < 0.5
     };
-    (least..=least + MORE_DIGITS).find(subtracts).unwrap_or(least)
+    let before_point = before.abs().max(after.abs()).max(1.0).log10() as usize + 1;
+    let most = SIGNIFICANT.saturating_sub(before_point).clamp(least, least + MORE_DIGITS);
+    (least..=most).find(subtracts).unwrap_or(least)
 }
 
-/// Digits that a row may have more than its numbers need.
+/// Digits that a row may have more than its numbers need, unless the larger one then has more than so many in all.
 const MORE_DIGITS: usize = 3;
+const SIGNIFICANT: usize = 5;
 
 /// A number with its sign; what rounds to nothing has none.
 pub fn signed(value: f64, digits: usize) -> String {

@@ -424,7 +424,12 @@ fn decide(
         Direction::Growth => most,
         Direction::Fall => -least,
     });
-    let is_open = most.is_some_and(is_beyond);
+    // Of one run per side, the noise within the runs.
+    let within = || {
+        let noise = metric.noise.threshold.filter(|_| metric.noise.method.is_of_two_runs())?;
+        Some(change + noise)
+    };
+    let is_open = most.or_else(within).is_some_and(is_beyond);
     let is_beyond = is_beyond(change);
     let doubt = undecided(metric);
     match (condition.expected, is_beyond, doubt) {

@@ -176,6 +176,12 @@ pub(crate) struct LargeWork<'c> {
     cancelled: Vec<Named<'c>>,
 }
 
+impl LargeWork<'_> {
+    fn is_empty(&self) -> bool {
+        self.named.is_empty() && self.cancelled.is_empty()
+    }
+}
+
 /// The GPU work that changed that of a stage by much. A kernel that took over from others counts with them.
 pub(crate) fn large_work(stage: &StageChange) -> LargeWork<'_> {
     let total = stage.work_total;
@@ -246,6 +252,11 @@ fn kernels(of: &Comparison, stages: &[&StageChange]) -> String {
         .filter(|stage| stage.other_work.is_none() && stage.presence == Presence::Both);
     let sum = |number: fn(&LibraryChange) -> u64| of.libraries.iter().map(number).sum::<u64>();
     let most = comparable.clone().copied().find_map(largest);
+    let first = comparable.clone().next().filter(|stage| large_work(stage).is_empty());
+    let most = most.map(|said| match first {
+        Some(first) => format!("none in {}; {said}", name(first)),
+        None => said,
+    });
     // Those that changed by little have no name here, and the line of the libraries counts them.
     let changed = if most.is_none() { sum(|row| row.changed) } else { 0 };
     let names = [

@@ -186,16 +186,13 @@ pub(crate) fn verdict(of: &Comparison) -> String {
         Outlook::NotJudged => format!("Not judged {basis}"),
         Outlook::Same => {
             let what = match of.has_single_run() || of.has_too_few_runs() {
+                _ if has_too_small(&stages) => &format!("No change of {} or more", least(of)),
                 true => "No clear difference",
                 false => "No difference beyond noise",
             };
-            let and_least = match has_too_small(&stages) {
-                true => format!(" and {}", least(of)),
-                false => String::new(),
-            };
             // What follows is one.
             let of = if texts.len() > named { " in the time of a stage" } else { "" };
-            format!("{what}{and_least}{of} {basis}")
+            format!("{what}{of} {basis}")
         }
     };
     let caution = if outlook == Outlook::Changed && of.is_of_two_runs() { TWO_RUNS } else { "" };
@@ -447,8 +444,8 @@ pub(crate) fn time_of(stage: &StageChange) -> Option<(&MetricChange, &'static st
 /// A metric of a stage, or of the run.
 type Other<'c> = (Option<&'c StageChange>, &'c MetricChange);
 
-/// Names of the mean time of a step, the first that changed for all.
-const MEANS: [&str; 3] = ["step_mean_ms", "host_ms", "window_ms"];
+/// Names of the mean time of a step, the first that changed for all: the parts add up to the window.
+const MEANS: [&str; 3] = ["window_ms", "step_mean_ms", "host_ms"];
 
 /// How many metrics other than the times of the stages, and the one that is `told`, changed, with the largest of them by
 /// its share of a step, and of those that got worse.
@@ -486,7 +483,10 @@ fn other_metrics(
     let changed: Vec<Other<'_>> = all.filter(|(_, metric)| is_changed(metric)).collect();
     let text = |(stage, metric): &Other<'_>| {
         let metric_name = shorten(&label(&metric.metric), NAME_LIMIT);
-        let change = change_text(metric);
+        let change = match (change_ns(metric), metric.change_percent) {
+            (Some(ns), Some(percent)) => format!("{}, {} %", signed_time(ns), signed(percent, 1)),
+            _ => change_text(metric),
+        };
         let Some(stage) = stage else { return format!("run {metric_name} {change}") };
         // The head of the parts has the mean of the windows.
         let mean_ns = stage.parts().change_ns;

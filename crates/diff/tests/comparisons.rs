@@ -1356,14 +1356,14 @@ fn the_verdict_names_the_largest_change_and_not_a_small_one_for_the_worse() {
     };
     let (before, after) = (of(36_000_000, 400_000), of(2_000_000, 800_000));
     let verdict = diff(&[&before; 4], &[&after; 4], &[], false).verdict;
-    let gaps = "such as decode launch gaps -8.500 ms, -94.4 %, and 2 of them for the worse;";
+    let gaps = "such as decode launch gaps -8.50 ms, -94.4 %, and 2 of them for the worse;";
     assert!(verdict.contains(gaps), "{verdict}");
     let back = diff(&[&after; 4], &[&before; 4], &[], false).verdict;
-    assert!(back.contains("for the worse, such as decode launch gaps +8.500 ms"), "{back}");
+    assert!(back.contains("for the worse, such as decode launch gaps +8.50 ms"), "{back}");
     let large = diff(&[&before; 4], &[&of(2_000_000, 40_000_000); 4], &[], false).verdict;
-    assert!(large.contains("such as decode kernel time +9.900 ms"), "{large}");
+    assert!(large.contains("such as decode kernel time +9.90 ms"), "{large}");
     let both = diff(&[&before; 4], &[&of(2_000_000, 4_000_000); 4], &[], false).verdict;
-    let both_named = "launch gaps -8.500 ms, -94.4 %, and 2 of them for the worse, such as decode kernel time +0.900 ms";
+    let both_named = "launch gaps -8.50 ms, -94.4 %, and 2 of them for the worse, such as decode kernel time +0.90 ms";
     assert!(both.contains(both_named), "{both}");
 }
 

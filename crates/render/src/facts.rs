@@ -13,7 +13,7 @@ use stage2_model::finding::Id;
 use stage2_model::{
     Answer, AnswerLine, Bottleneck, BottleneckKind, BottleneckPart, HOST_SAMPLES_LEAST, HostCause,
     LateCause, LateHost, LateRow, LateSteps, Origin, Report, Role, StageAnswer, Status, StepSeries,
-    StepTimes,
+    StepTimes, StepUnit,
 };
 use stage2_report::conclusions::rests_on;
 
@@ -335,24 +335,25 @@ fn times(report: &Report, answer: &StageAnswer, step: &StepTimes) -> String {
     )
 }
 
-/// The mean of the steps: that of the verdict, if this is of the same steps. The window that it divides also contains
-/// the time between them, so that it is a little longer.
+/// The mean of the steps: that of the verdict, if this is of the same steps. A step of an engine lasts until the next one
+/// begins, and its rate follows from that.
 fn mean_of(report: &Report, answer: &StageAnswer, step: &StepTimes) -> f64 {
+    let of_verdict = mean_window(report, answer, step).filter(|_| step.unit != StepUnit::OfEngine);
+    of_verdict.unwrap_or_else(|| step.shown_ns(step.mean_ns))
+}
+
+/// The mean of the verdict, if it is of the same steps: a window also contains the time to its last GPU work.
+fn mean_window(report: &Report, answer: &StageAnswer, step: &StepTimes) -> Option<f64> {
     let mean = step.shown_ns(step.mean_ns);
     let is_near = |found: &&Bottleneck| (found.ns as f64 / mean - 1.0).abs() <= NEAR_MEAN;
     let is_same = answer.unit_of_mean() == answer.unit_of_times() && !report.is_sampled();
-    let of_verdict = answer.bottleneck.as_ref().filter(is_near).filter(|_| is_same);
-    of_verdict.map_or(mean, |found| found.ns as f64)
+    let found = answer.bottleneck.as_ref().filter(is_near).filter(|_| is_same)?;
+    Some(found.ns as f64)
 }
 
 /// Whether the verdict names its mean as one, as the median is far from it.
 fn is_mean_in_verdict(report: &Report, answer: &StageAnswer, step: &StepTimes) -> bool {
-    answer.unit_of_mean() == answer.unit_of_times()
-        && answer
-            .bottleneck
-            .as_ref()
-            .is_some_and(|found| mean_of(report, answer, step) == found.ns as f64)
-        && !median_apart(step).is_empty()
+    mean_window(report, answer, step).is_some() && !median_apart(step).is_empty()
 }
 
 /// ` (p50 20.46)` behind the mean, if these are so far apart.

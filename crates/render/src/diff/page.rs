@@ -33,7 +33,7 @@ const LEAST_KERNEL_BAR: f64 = 0.05;
 const LEAST_BAR: f64 = 0.5;
 /// Lines in the box of the verdict, and those below the first picture; the tables have the others.
 const FIRST_LINES: [&str; 2] = ["comparable", "next"];
-const OTHER_LINES: [&str; 2] = ["kernels", "noise"];
+const OTHER_LINES: [&str; 2] = ["noise", "kernels"];
 
 /// One page for a browser that needs no network and no script.
 ///
@@ -42,7 +42,7 @@ const OTHER_LINES: [&str; 2] = ["kernels", "noise"];
 /// called.
 pub fn html(diff: &Diff, links: &BTreeMap<String, String>) -> String {
     let titles: Vec<String> = diff.comparisons.iter().map(page_title).collect();
-    let page_title = escaped(&titles.join("; "));
+    let page_title = escaped(&format!("Comparison: {}", titles.join("; ")));
     let parts = diff.comparisons.iter().enumerate();
     let is_single = diff.comparisons.len() == 1;
     let parts: String = parts.map(|(at, of)| comparison(of, at, links, is_single)).collect();
@@ -145,8 +145,9 @@ fn comparison(
     );
     let picture = picture.unwrap_or_default();
     let all = [&runs, &picture, &numbers, &others];
-    let is_there =
-        |(at, _): &(&str, &str)| *at == "sides" || all.iter().any(|html| html.contains(&id(at)));
+    let is_there = |(at, _): &(&str, &str)| {
+        ["sides", "stages"].contains(at) || all.iter().any(|html| html.contains(&id(at)))
+    };
     let links = SECTIONS.iter().filter(|_| is_single).filter(|section| is_there(section));
     let links: Vec<String> =
         links.map(|(at, title)| format!("<a href=\"#{at}\">{title}</a>")).collect();
@@ -154,24 +155,26 @@ fn comparison(
     let links = if is_single { format!("<nav>{links}</nav>\n") } else { links };
     format!(
         "<section id=\"comparison-{at}\">\n<h1>{}</h1>\n<div class=\"answer\">\n{}<div class=\"{}\">\n<p class=\"verdict\">{}</p>\n\
-         </div>\n<dl>\n{}</dl>\n</div>\n{links}{open}{picture}<div class=\"stages\">\n{}</div>\n{}{runs}<dl class=\"answer\">\n{}</dl>\n\
+         </div>\n<dl>\n{}</dl>\n</div>\n{links}{open}{picture}<dl class=\"answer\">\n{}</dl>\n<div class=\"stages\"{}>\n{}</div>\n{}{runs}\
          <h2{}>Runs of each side</h2>\n<dl class=\"answer runs\">\n{}</dl>\n{numbers}{others}{close}</section>\n",
         breakable(&page_title(of)),
         conditions(of) + &caution.unwrap_or_default(),
         kind(of),
         with_code(&tied(&of.verdict), escaped),
         lines(&FIRST_LINES),
+        lines(&OTHER_LINES),
+        id("stages"),
         marked(&stage_table(of)),
         marked(&condition_table(of)),
-        lines(&OTHER_LINES),
         id("sides"),
         both_sides(of, reports),
     )
 }
 
 /// The sections of the page of a pair.
-const SECTIONS: [(&str, &str); 5] = [
+const SECTIONS: [(&str, &str); 6] = [
     ("parts", "Parts of the step"),
+    ("stages", "Stages"),
     ("runs", "Individual runs"),
     ("sides", "Runs of each side"),
     ("numbers", "All numbers"),
@@ -367,8 +370,10 @@ fn conditions(of: &Comparison) -> String {
     let all = of.conditions.len();
     let named = |is: fn(&ConditionResult) -> bool, what: &str| {
         let rows = of.conditions.iter().filter(|row| is(row));
-        let rows: Vec<String> =
-            rows.map(|row| format!("{} '{}'", option_of(row), row.condition)).collect();
+        let text = |row: &ConditionResult| {
+            format!("{} '{}' ({})", option_of(row), row.condition, row.text)
+        };
+        let rows: Vec<String> = rows.map(text).collect();
         let which = if all == 1 {
             "condition".to_owned()
         } else {

@@ -158,8 +158,13 @@ pub(super) fn shown_parts<'p>(parts: &'p Parts<'p>, most: usize, chars: usize) -
         let (name, ns, sides_ns) = (names_of(&beyond, chars), sum(&beyond), sides(&beyond));
         sums.push(Sum { name, ns, sides_ns, parts: beyond, is_change: true, is_judged: true });
     }
-    if !others.is_empty() {
-        let is_judged = |part: &&PartChange<'_>| part.is_judged() || part.is_beyond_noise();
+    let is_judged = |part: &&PartChange<'_>| part.is_judged() || part.is_beyond_noise();
+    // What is judged and not little would look as if it were not.
+    let (judged, open): (Vec<_>, Vec<_>) = others.iter().copied().partition(is_judged);
+    let is_large = |parts: &[&PartChange<'_>]| sum(parts).abs() >= NAMED * largest;
+    let is_split = !is_tight && is_large(&judged) && !open.is_empty();
+    let groups = if is_split { vec![judged, open] } else { vec![others] };
+    for others in groups.into_iter().filter(|group| !group.is_empty()) {
         let [all, any] = [others.iter().all(is_judged), others.iter().any(is_judged)];
         let what = match (all, any, has_small) {
             (true, _, false) => "more within noise",
@@ -204,8 +209,10 @@ pub(super) fn shown_parts<'p>(parts: &'p Parts<'p>, most: usize, chars: usize) -
     Shown { rows, sums, longest: longest.max(rest.abs()), is_noise }
 }
 
-/// `3 more: elementwise +64 us, fill +41 us, …`: the largest whose whole names have room.
+/// `3 more: elementwise +64 us, fill +41 us, …`: the largest first, as many as have room.
 fn names_of(parts: &[&PartChange<'_>], chars: usize) -> String {
+    let mut parts = parts.to_vec();
+    parts.order_by(|a, b| b.change_ns.abs().total_cmp(&a.change_ns.abs()));
     let mut text = format!("{} more", parts.len());
     let number = |part: &PartChange<'_>| {
         let us = part.change_ns / 1e3;
@@ -214,40 +221,25 @@ fn names_of(parts: &[&PartChange<'_>], chars: usize) -> String {
             false => format!("{} us", signed(us, if us.abs() < 10.0 { 1 } else { 0 })),
         }
     };
-    let mut named = 0;
-    // Where the largest has no room, one that is little of it would mislead.
-    let largest = parts.first().map_or(0.0, |part| part.change_ns.abs());
-    let is_like_it = |part: &&&PartChange<'_>| part.change_ns.abs() * 2.0 >= largest;
-    let is_first_whole = |part: &PartChange<'_>| {
-        let name = class_of(part, usize::MAX).chars().count();
-        let used = text.chars().count() + name + number(part).chars().count() + 3;
-        used + MORE.chars().count() <= chars
-    };
-    let has_first = parts.first().is_some_and(|part| is_first_whole(part));
-    for part in parts.iter().filter(|part| has_first || is_like_it(part)) {
-        let before = if named == 0 { ": " } else { ", " };
-        let one = format!("{before}{} {}", class_of(part, usize::MAX), number(part));
-        let more = if named + 1 == parts.len() { 0 } else { MORE.chars().count() };
-        if text.chars().count() + one.chars().count() + more <= chars {
-            text.push_str(&one);
-            named += 1;
-        }
+    for (at, part) in parts.iter().enumerate() {
+        let before = if at == 0 { ": " } else { ", " };
+        let more = if at + 1 == parts.len() { "" } else { MORE };
+        let used = [&text, before, " ", &number(part), more];
+        let used: usize = used.into_iter().map(|text| text.chars().count()).sum();
+        let room = chars.saturating_sub(used);
+        let whole = class_of(part, usize::MAX);
+        // A cause says what in front of its first comma.
+        let head = whole.split_once(", ").map_or(&*whole, |(head, _)| head);
+        let name = match () {
+            () if whole.chars().count() <= room => whole,
+            () if head.chars().count() <= room => head.to_owned(),
+            () if room >= LEAST_NAME => class_of(part, room),
+            () if at == 0 => return text,
+            () => return text + MORE,
+        };
+        text.push_str(&format!("{before}{name} {}", number(part)));
     }
-    match parts.first() {
-        Some(first) if named == 0 => {
-            let end = format!(" {}{}", number(first), if parts.len() > 1 { MORE } else { "" });
-            let room = chars.saturating_sub(text.chars().count() + 2 + end.chars().count());
-            let whole = class_of(first, usize::MAX);
-            // A cause says what in front of its first comma.
-            let head = whole.split_once(", ").map_or(&*whole, |(head, _)| head).to_owned();
-            let is_whole = head.chars().count() <= room;
-            let name = if is_whole { head } else { class_of(first, room) };
-            let is_long = is_whole || room >= LEAST_NAME;
-            if is_long { format!("{text}: {name}{end}") } else { text }
-        }
-        _ if named < parts.len() => text + MORE,
-        _ => text,
-    }
+    text
 }
 
 /// Characters of a part of a name that still says something.
@@ -438,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_have_whole_names_and_a_unit_each() {
+    fn the_largest_parts_are_named_first_with_a_unit_each() {
         let part = |cause: &'static str, us: f64| PartChange {
             work: Vec::new(),
             cause: Some(cause),
@@ -452,7 +444,11 @@ mod tests {
         let parts =
             [part("runnable, waiting for a processor", 90.0), part("fill", 64.0), part("gc", 47.0)];
         let parts: Vec<&PartChange<'_>> = parts.iter().collect();
-        assert_eq!(names_of(&parts, 48), "3 more: idle: fill +64 us, idle: gc +47 us, …");
+        let two = "3 more: idle: runnable +90 us, idle: fill +64 us, …";
+        assert_eq!(
+            [names_of(&parts, 48), names_of(&parts, 51)],
+            [two.replace(", idle: fill +64 us", ""), two.into()]
+        );
     }
 
     #[test]
