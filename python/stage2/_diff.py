@@ -36,6 +36,8 @@ _OPTIONS = {
     "--strict": "strict=True",
 }
 """Options of the command line, and what they are here."""
+_NAMED_OPTION = re.compile(rf"(?<=\()({'|'.join(_OPTIONS)})(?=\))|(?<=use )--strict(?= )")
+"""Where a text recommends one: the command of a run may have such words too."""
 FAILED = 1
 """The exit status where a condition failed."""
 
@@ -191,7 +193,7 @@ class Diff:
 
     @property
     def conditions(self) -> Table:
-        """The `outcome` of each condition of `fail_if`, and the reason."""
+        """The `outcome` of each condition of `fail_if` and `expect`, and the reason."""
         rows = self._rows("conditions")
         return Table("conditions", [{**row, "text": _in_python(row.get("text"))} for row in rows])
 
@@ -245,7 +247,7 @@ def _in_python(text: Any) -> str:
         return f"stage2.diff(before={before!r}, after={after!r})"
 
     said = _COMMAND.sub(call, str(text))
-    return re.sub("|".join(_OPTIONS), lambda found: _OPTIONS[found[0]], said)
+    return _NAMED_OPTION.sub(lambda found: _OPTIONS[found[0]], said)
 
 
 def _name(work: Mapping[str, Any]) -> Any:

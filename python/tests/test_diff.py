@@ -64,6 +64,13 @@ def test_what_changed_most_is_named() -> None:
     assert [run["label"] for run in change.comparison["before"]] == [str(SAMPLES / "vllm_sorting")]
 
 
+def test_only_options_of_diff_are_named_as_arguments() -> None:
+    said = "compare step_p99_ms (--full), or keep `--strict --full-graph`"
+    lines = [{"label": "next", "text": said}]
+    comparison = {"verdict": "Changed", "lines": lines, "conditions": [], "stages": []}
+    assert stage2.Diff(comparison).lines["next"] == said.replace("(--full)", "(in `metrics`)")
+
+
 def test_parts_without_samples_of_the_host_are_gaps_and_other_idle_time() -> None:
     changed = {"verdict": "decreased", "noise": {"threshold": 0.5}}
     stage = {
