@@ -299,6 +299,9 @@ def tables() -> dict[str, Columns]:
     stage: Columns = {"stage": ("str", "The stage; `run` is the whole run.")}
     per: Columns = {"per": ("str", "What the times are of: `step`, `token`, `call` or `run`.")}
     name: Columns = {"name": ("str", "Its name before, or that after of what is new.")}
+    percent: Columns = {
+        "change_percent": ("float", "The change relative to the time before, percent.")
+    }
     coverage = {
         column: what
         for column, what in rows("ProcessCoverage").items()
@@ -339,7 +342,7 @@ def tables() -> dict[str, Columns]:
         },
         "findings": rows("Finding"),
         "metrics": {**stage, **diff.columns(diff.at("MetricChange"))},
-        "work": {**stage, **name, **diff.columns(diff.at("WorkChange")), **per},
+        "work": {**stage, **name, **diff.columns(diff.at("WorkChange")), **percent, **per},
         "conditions": diff.columns(diff.at("ConditionResult")),
     }
 

@@ -16,9 +16,11 @@ from ._tables import Table, TableError
 
 _SCHEMA, _SCHEMA_VERSION = "stage2.diff", 1
 _NAMED_PARTS = 4
+_NAMED_RUNS = 2
 _ERROR = re.compile(r"^stage2-launch: error:\s+", re.MULTILINE)
 _CONDITION = re.compile(
-    r"invalid value `(.*)` for `--fail-if <CONDITION>`: (.*?)(; see `stage2-launch diff --help`)?$",
+    r"invalid value `(.*)` for `--(fail-if|expect) <CONDITION>`: "
+    r"(.*?)(; see `stage2-launch diff --help`)?$",
     re.DOTALL,
 )
 _EMPTY_RUN = re.compile(r"; the newest run, [^;]*, recorded no GPU work$")
@@ -26,6 +28,16 @@ _LONGER = 1.1
 """Windows that are by this factor longer than their steps need an explanation."""
 _OUTCOMES = {"passed_within_noise": "not decided", "not_evaluated": "not evaluated"}
 """Outcomes that the pages call otherwise."""
+_FAILURES = ("failed", "not evaluated")
+_COMMAND = re.compile(r"stage2-launch diff ([^;]*) --against ([^;]*)$")
+_OPTIONS = {
+    "--against": "before=[...], after=[...]",
+    "--full": "in `metrics`",
+    "--strict": "strict=True",
+}
+"""Options of the command line, and what they are here."""
+_NAMED_OPTION = re.compile(rf"(?<=\()({'|'.join(_OPTIONS)})(?=\))|(?<=use )--strict(?= )")
+"""Where a text recommends one: the command of a run may have such words too."""
 FAILED = 1
 """The exit status where a condition failed."""
 
@@ -54,28 +66,40 @@ class Diff:
 
     def __str__(self) -> str:
         """Return the sides, the lines and the conditions, wrapped at the width of the terminal."""
-        return wrapped(self._shown())
+        return wrapped([self._named_sides(), *self.lines.items(), *self._outcomes()])
 
     def _repr_html_(self) -> str:
-        """Show the sides, the lines, the conditions and the first metrics in a notebook."""
-        return lines_html(self._shown()) + self.metrics._repr_html_()
+        """Show the sides, the conditions, the lines and the first metrics in a notebook."""
+        lines = [self._named_sides(), *self._outcomes(), *self.lines.items()]
+        return lines_html(lines, _FAILURES) + self.metrics._repr_html_()
 
     def _sides(self, arrow: str) -> str:
         """Name the runs of both sides."""
         named = []
         for name in ("before", "after"):
-            runs = self._rows(name)
-            more = f" and {len(runs) - 1} more" if len(runs) > 1 else ""
-            named.append(visible(runs[0].get("label")) + more if runs else name)
+            labels = [str(run.get("label")) for run in self._rows(name)]
+            shared = {label.rpartition("/")[0] for label in labels}
+            (baseline,) = shared if len(shared) == 1 else ("",)
+            if baseline.startswith("baseline:"):
+                side = f"{baseline} ({len(labels)} run{'' if len(labels) == 1 else 's'})"
+            elif len(labels) > _NAMED_RUNS:
+                side = f"{labels[0]} \N{HORIZONTAL ELLIPSIS} {labels[-1]}"
+            else:
+                side = ", ".join(labels)
+            named.append(visible(side) or name)
         return arrow.join(named)
 
-    def _shown(self) -> list[tuple[str, str]]:
-        conditions = [
-            (_OUTCOMES.get(row["outcome"], row["outcome"]), f"{row['condition']}: {row['text']}")
+    def _named_sides(self) -> tuple[str, str]:
+        return "runs", self._sides(" \N{RIGHTWARDS ARROW} ")
+
+    def _outcomes(self) -> list[tuple[str, str]]:
+        return [
+            (
+                visible(_OUTCOMES.get(row["outcome"], row["outcome"])),
+                visible(f"{row['condition']}: {row['text']}"),
+            )
             for row in self.conditions
         ]
-        shown = ((visible(outcome), visible(text)) for outcome, text in conditions)
-        return [("runs", self._sides(" \N{RIGHTWARDS ARROW} ")), *self.lines.items(), *shown]
 
     def _caution(self) -> str:
         """Return why the sides are hardly comparable, as a sentence, if they are."""
@@ -98,7 +122,7 @@ class Diff:
             (label, f"{text}. {windows}" if label == "window" and windows else text)
             for label, text in lines
         ]
-        return {visible(label): visible(text) for label, text in lines}
+        return {visible(label): visible(_in_python(text)) for label, text in lines}
 
     def _longer_windows(self) -> str:
         """Return why the parts of a window can add up to more than the time of its step."""
@@ -144,9 +168,10 @@ class Diff:
     def metrics(self) -> Table:
         """One row for each stage and metric, with its `unit`; `run` is the whole run.
 
-        `before` and `after` are medians over the runs of a side. `verdict` states whether the
-        change exceeds the noise (`increased`, `decreased`), and `word` is how the report of the
-        comparison states it. Where the verdict is `none`, the word is the reason: `within noise`,
+        `before` and `after` are medians over the runs of a side; times of windows, of GPU work
+        (`class_*`), busy and idle times are means. `verdict` states whether the change exceeds the
+        noise (`increased`, `decreased`), and `word` is how the report of the comparison states it.
+        Where the verdict is `none`, the word is the reason: `within noise`,
         `not judged`, or `not comparable` (the sides do different work).
         """
         of_run = [{"stage": "run", **row} for row in self._rows("run")]
@@ -160,15 +185,17 @@ class Diff:
         Times are nanoseconds per unit, which `per` names: `step`, `token`, `call`, `run`.
         """
         units = {stage.get("stage"): _unit(stage) for stage in self._rows("stages")}
-        rows = self._of_stages("work")
-        return Table(
-            "work", [{**row, "name": _name(row), "per": units[row["stage"]]} for row in rows]
-        )
+        rows = [
+            {**row, "name": _name(row), "change_percent": _percent(row), "per": units[row["stage"]]}
+            for row in self._of_stages("work")
+        ]
+        return Table("work", rows)
 
     @property
     def conditions(self) -> Table:
-        """The `outcome` of each condition of `fail_if`, and the reason."""
-        return Table("conditions", self._rows("conditions"))
+        """The `outcome` of each condition of `fail_if` and `expect`, and the reason."""
+        rows = self._rows("conditions")
+        return Table("conditions", [{**row, "text": _in_python(row.get("text"))} for row in rows])
 
     @property
     def failed(self) -> bool:
@@ -212,9 +239,28 @@ def _parts(stage: Mapping[str, Any]) -> Iterator[tuple[float, str]]:
             yield others_ms, "idle: other" if gaps_ms else "GPU idle"
 
 
+def _in_python(text: Any) -> str:
+    """Return a text with the arguments of `diff` instead of words of its command line."""
+
+    def call(found: re.Match[str]) -> str:
+        before, after = (found[side].split() for side in (1, 2))
+        return f"stage2.diff(before={before!r}, after={after!r})"
+
+    said = _COMMAND.sub(call, str(text))
+    return _NAMED_OPTION.sub(lambda found: _OPTIONS[found[0]], said)
+
+
 def _name(work: Mapping[str, Any]) -> Any:
     sides = [work.get(side) for side in ("before", "after")]
     return next((side.get("name") for side in sides if isinstance(side, dict)), None)
+
+
+def _percent(work: Mapping[str, Any]) -> float | None:
+    """Return the change relative to the time before, if there was work before."""
+    before = work.get("before")
+    ns = before.get("ns") if isinstance(before, dict) else None
+    change = work.get("change_ns")
+    return 100 * change / ns if ns and change is not None else None
 
 
 def _is_changed(row: Mapping[str, Any]) -> bool:
@@ -237,6 +283,7 @@ def diff(
     after: Side,
     *,
     fail_if: str | Sequence[str] = (),
+    expect: str | Sequence[str] = (),
     strict: bool = False,
     timeout_s: float = 600,
 ) -> Diff:
@@ -244,7 +291,8 @@ def diff(
 
     Each side is a run (a folder, a `metrics.json`, a `Run`) or a list of runs. `fail_if` are
     conditions such as `decode.step_ms>+5%`: `Diff.failed` is true if one failed. With `strict`,
-    a condition also fails on a change within noise.
+    such a condition also fails on a change within noise. `expect` are changes that must have
+    happened, beyond noise, such as `decode.step_ms<-20%`.
 
     Raises:
         DiffError: The runs cannot be compared, a condition cannot be read, or the comparison takes
@@ -258,14 +306,14 @@ def diff(
         raise TypeError(f"timeout_s must be a number of seconds, not {timeout_s!r}")
     if not timeout_s > 0:
         raise ValueError(f"timeout_s must be more than 0 seconds, not {timeout_s!r}")
-    conditions = as_conditions(fail_if)
+    options = condition_options(fail_if, expect)
     sides = {"before": _operands("before", before), "after": _operands("after", after)}
     for name, runs in sides.items():
         if not runs:
             raise DiffError(f"{name} has no runs: give a run, or a list of runs")
     words = ["--json", *(["--strict"] if strict else [])]
     words += [*sides["before"], "--against", *sides["after"]]
-    done = compare(words, conditions, timeout_s)
+    done = compare(words, options, timeout_s)
     try:
         read = json.loads(done.stdout)
     except ValueError as error:
@@ -283,7 +331,7 @@ def diff(
 
 
 def compare(
-    words: Sequence[str], conditions: Sequence[str], timeout_s: float
+    words: Sequence[str], options: Sequence[str], timeout_s: float
 ) -> subprocess.CompletedProcess[str]:
     """Run `stage2-launch diff` with these words and conditions; its status is 0 or `FAILED`.
 
@@ -292,8 +340,6 @@ def compare(
         InstallError: `stage2-launch` is not installed.
 
     """
-    # In one word, because a condition may begin with a dash.
-    options = [f"--fail-if={condition}" for condition in conditions]
     try:
         done = launch(["diff", *options, *words], timeout_s)
     except subprocess.TimeoutExpired as error:
@@ -314,26 +360,29 @@ def _reason(done: subprocess.CompletedProcess[str]) -> str:
     why = _ERROR.split(said)[-1]
     condition = _CONDITION.fullmatch(why)
     if condition:
-        return f"fail_if {condition[1]!r}: {condition[2]}"
-    why = re.sub("^--fail-if ('.*?'):", r"fail_if \1:", why)
-    if why.startswith("fail_if "):
-        return " ".join(why.split())
+        return f"{condition[2].replace('-', '_')} {condition[1]!r}: {condition[3]}"
+    if why.startswith(("--fail-if ", "--expect ")):
+        return " ".join(why[len("--") :].replace("-", "_", 1).split())
     # A run without GPU work is no alternative.
     return f"the runs were not compared: {_EMPTY_RUN.sub('', ' '.join(why.split()))}"
 
 
-def as_conditions(fail_if: Any) -> list[str]:
-    """Return the conditions of an argument `fail_if`.
+def condition_options(fail_if: Any, expect: Any) -> list[str]:
+    """Return the options of the conditions in these arguments.
 
     Raises:
-        TypeError: It is neither a condition nor a list of them.
+        TypeError: One is neither a condition nor a list of them.
 
     """
-    conditions = [fail_if] if isinstance(fail_if, str) else fail_if
-    is_list = isinstance(conditions, (list, tuple))
-    if not is_list or not all(isinstance(condition, str) for condition in conditions):
-        raise TypeError(f"fail_if must be a condition (str) or a list of them, not {fail_if!r}")
-    return list(conditions)
+    options = []
+    for name, value in (("fail_if", fail_if), ("expect", expect)):
+        conditions = [value] if isinstance(value, str) else value
+        is_list = isinstance(conditions, (list, tuple))
+        if not is_list or not all(isinstance(condition, str) for condition in conditions):
+            raise TypeError(f"{name} must be a condition (str) or a list of them, not {value!r}")
+        # In one word, because a condition may begin with a dash.
+        options += [f"--{name.replace('_', '-')}={condition}" for condition in conditions]
+    return options
 
 
 def _operands(name: str, side: Any) -> list[str]:

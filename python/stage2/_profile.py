@@ -78,20 +78,22 @@ def schedule(
 
 
 class Window(NamedTuple):
-    """A finished recording window."""
+    """A finished recording window.
 
+    `number` counts from 1 in the process, with warm-ups, as in the name of the file. `began_ns` and
+    `ended_ns` are nanoseconds since 1970, exact to a millisecond. `records` counts the GPU work in
+    it: kernels, copies, fills and graphs. `lost` counts the records and events that are missing in
+    it. `path` is its trace file, the last piece where STAGE2_ROTATE cut it; None if none could be
+    written.
+    """
+
+    # `help` shows no text below a field.
     number: int
-    """Its number in the process, counted from 1, as in the name of its file; warm-ups count."""
     began_ns: int
-    """When it began, in nanoseconds since 1970, exact to a millisecond."""
     ended_ns: int
-    """When it ended, in nanoseconds since 1970, exact to a millisecond."""
     records: int
-    """Records of GPU work in it: kernels, copies, fills and graphs."""
     lost: int
-    """Records and events that are missing in it."""
     path: Path | None
-    """Its trace file, the last piece where STAGE2_ROTATE cut it; None if none could be written."""
 
     @property
     def files(self) -> list[Path]:

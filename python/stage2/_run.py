@@ -492,5 +492,15 @@ def _read(path: Path, again: str) -> Any:
     except (ValueError, RecursionError) as error:
         if isinstance(error, RunError):
             raise
-        what = f"is not JSON, or is cut short ({error})" if size else "is empty"
-        raise RunError(f"{path} {what}; name the folder of a run, or {again}") from error
+        what = _fault(error) if size else "is empty"
+        which = "" if path.name in (_FILE, _TIMELINES) else "name the folder of a run, or "
+        raise RunError(f"{path} {what}; {which}{again}") from error
+
+
+def _fault(error: ValueError | RecursionError) -> str:
+    """Return why a text is not JSON, as the command line states it."""
+    if isinstance(error, json.JSONDecodeError):
+        is_cut = error.msg.startswith("Unterminated") or error.pos >= len(error.doc.rstrip())
+        return "is cut short" if is_cut else f"is not valid JSON (line {error.lineno})"
+    is_cut = isinstance(error, UnicodeDecodeError) and error.reason == "unexpected end of data"
+    return "is cut short" if is_cut else "is not valid JSON"

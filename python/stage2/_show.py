@@ -6,7 +6,7 @@ import re
 import shutil
 import textwrap
 from html import escape
-from typing import TYPE_CHECKING, Any, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Collection, Iterable, Iterator, Mapping
 
 if TYPE_CHECKING:
     from ._tables import Table
@@ -96,7 +96,7 @@ FIRST: dict[str, str] = {
     "counts.dropped_by_cupti counts.range_events_lost counts.kernels end_reason gpu_off",
     "findings": "severity what why remedy subject id",
     "metrics": "stage metric before after change_percent word change verdict unit",
-    "work": "stage name before.ns after.ns change_ns per verdict kind class",
+    "work": "stage name before.ns after.ns change_ns change_percent per verdict kind class",
 }
 """The most important columns of a table, which come first and are shown."""
 
@@ -159,15 +159,17 @@ def _below(rows: Table) -> tuple[str, list[str]]:
 
 def _without_hidden(table: Table) -> tuple[Table, str]:
     """Return a table without rows that would hide the others, and how many these are."""
-    column, value, what = _HIDDEN.get(table.name, ("", "", ""))
-    if column not in table.columns:
+    if table.name == "metrics" and {"before", "after"} <= set(table.columns):
+        others = [row for row in table if (row["before"], row["after"]) != (0, 0)]
+        what, where = "metrics that are 0 on both sides", "where(before=0, after=0)"
+    else:
+        column, value, what = _HIDDEN.get(table.name, ("", "", ""))
+        others = [row for row in table if row.get(column) != value]
+        where = f'where({column}="{value}")'
+    number = len(table) - len(others)
+    if not 0 < number < len(table):
         return table, ""
-    hidden = table.where(**{column: value})
-    if not 0 < len(hidden) < len(table):
-        return table, ""
-    others = (row for row in table if row[column] != value)
-    where = f'{table.name}.where({column}="{value}")'
-    return table._of(others), f"{len(hidden)} {what} are left out: {where}"
+    return table._of(others), f"{number} {what} are left out: {table.name}.{where}"
 
 
 def _texts(rows: Table, name: str) -> list[str]:
@@ -258,7 +260,7 @@ def html_of(table: Table) -> str:
     rows = table[:_SHOWN_ROWS]
     names = _chosen(rows)[:_SHOWN_COLUMNS]
     if not names:
-        return f"<p>{escape(_size(table, names))}</p>"
+        return f"<p>{_html(_size(table, names))}</p>"
     lead, below = _below(rows)
     columns = []
     for name in names:
@@ -269,12 +271,13 @@ def html_of(table: Table) -> str:
         style = f" style='text-align:{side};vertical-align:top;padding:2px 8px;{wraps}'"
         texts = _texts(rows, name)
         cells = [
-            escape(text) for text in (texts if name in _PROSE else _shortened(texts, _SHOWN_TEXT))
+            _html(text) if name in _PROSE else escape(text)
+            for text in (texts if name in _PROSE else _shortened(texts, _SHOWN_TEXT))
         ]
         for other in below if name == lead else []:
             shown = zip(cells, rows, _texts(rows, other))
             cells = [
-                f"{cell}<br><i>{escape(other)}:</i> {escape(text)}" if row[other] else cell
+                f"{cell}<br><i>{escape(other)}:</i> {_html(text)}" if row[other] else cell
                 for cell, row, text in shown
             ]
         cells = [f"<td{style}>{cell}</td>" for cell in cells]
@@ -282,7 +285,7 @@ def html_of(table: Table) -> str:
     head, *body = (f"<tr>{''.join(line)}</tr>" for line in zip(*columns))
     return (
         f"<table><thead>{head}</thead><tbody>{''.join(body)}</tbody></table>"
-        f"<p>{escape(_size(table, names))}</p>" + (f"<p>{escape(hidden)}</p>" if hidden else "")
+        f"<p>{_html(_size(table, names))}</p>" + (f"<p>{_html(hidden)}</p>" if hidden else "")
     )
 
 
@@ -452,14 +455,20 @@ def _wrap(text: str, wide: int, first: str, others: str, *, break_long_words: bo
     return [line.replace(_NO_BREAK, " ") for line in lines]
 
 
-def lines_html(lines: Iterable[tuple[str, str]]) -> str:
-    """Return labelled texts as a table for a notebook."""
-    rows = "".join(
-        f"<tr><th style='text-align:left;vertical-align:top'>{escape(label)}</th>"
-        f"<td style='text-align:left'>{escape(text)}</td></tr>"
-        for label, text in lines
-    )
-    return f"<table>{rows}</table>"
+def lines_html(lines: Iterable[tuple[str, str]], bad: Collection[str] = ()) -> str:
+    """Return labelled texts as a table for a notebook; those with a label in `bad` stand out."""
+    style = "text-align:left;vertical-align:top;padding:2px 8px"
+    rows = []
+    for label, text in lines:
+        of_row = f"{style};color:#d33;font-weight:bold" if label in bad else style
+        cells = f"<th style='{of_row}'>{escape(label)}</th><td style='{of_row}'>{_html(text)}</td>"
+        rows.append(f"<tr>{cells}</tr>")
+    return f"<table>{''.join(rows)}</table>"
+
+
+def _html(text: str) -> str:
+    """Return a text as HTML, with code in backticks as such."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def visible(value: object) -> str:

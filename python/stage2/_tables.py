@@ -10,6 +10,7 @@ from typing import (
     TYPE_CHECKING,
     Any,
     Callable,
+    Collection,
     Dict,
     Iterable,
     Iterator,
@@ -74,6 +75,21 @@ class _Row(Dict[str, Any]):
         clear = pop = popitem = setdefault = update = _refuse
         __delitem__ = __ior__ = __setitem__ = _refuse
 
+        def __getattr__(self, name: str) -> NoReturn:
+            """Raise an error that explains how to get a value."""
+            column = _column_of(name, self)
+            hint = f"; use `row[{column!r}]`" if column else ""
+            error = AttributeError(f"a row has no attribute {name!r}{hint}")
+            # Otherwise, tracebacks of Python 3.10 and later add their own suggestion.
+            error.obj = self
+            raise error
+
+    def __missing__(self, name: object) -> NoReturn:
+        """Raise an error that suggests similar names."""
+        column = _column_of(str(name), self)
+        hint = f"; did you mean {column!r}?" if column else _like(str(name), self)
+        raise KeyError(f"the row has no {name!r}{hint}")
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle the row without methods that change it."""
         return _Row, (dict(self),)
@@ -112,7 +128,7 @@ class _Column(List[Any]):
             )
 
 
-class Table(List[Dict[str, Any]]):
+class Table(List[Mapping[str, Any]]):
     """Rows of a report, as a list of dictionaries that all have the same keys.
 
     `table[0]` is a row, `table[:3]` a table, `table["stage"]` the list of a column's values, and
@@ -176,9 +192,10 @@ class Table(List[Dict[str, Any]]):
             raise TypeError(f"n must be an integer, not {n!r}")
         return self[:n]
 
-    def where(self, *conditions: Callable[[dict[str, Any]], Any], **values: Any) -> Table:
+    def where(self, *conditions: Callable[[Mapping[str, Any]], Any], **values: Any) -> Table:
         """Return the rows that have all these values, as a table; if there are none, say why.
 
+        A list or a set is any of its values: `stages.where(stage=["decode", "mixed"])`.
         For a column with a dot in its name: `kernels.where(**{"launch.grid": (132, 1, 1)})`. A
         condition is a function of a row: `kernels.where(lambda row: row["calls"] > 100)`.
 
@@ -196,11 +213,11 @@ class Table(List[Dict[str, Any]]):
         for name in values:
             if name not in self.columns:
                 raise KeyError(self._no_column(name))
-        asked = {name: _as_tuple(value, 1) for name, value in values.items()}
+        asked = {name: _any_of(value) for name, value in values.items()}
         found = self._of(
             row
             for row in self
-            if all(row[name] == asked[name] for name in asked)
+            if all(row[name] in asked[name] for name in asked)
             and all(condition(row) for condition in conditions)
         )
         if self and not found:
@@ -216,9 +233,10 @@ class Table(List[Dict[str, Any]]):
             # By their texts, because not every value can be hashed.
             known = list({str(row[name]): row[name] for row in self}.values())
             known = [other for other in known if other is not None]
-            if not known and value is not None:
+            wanted = _any_of(value)
+            if not known and None not in wanted:
                 return f"{said}; {name!r} is None in all rows"
-            if value is None or _as_tuple(value, 1) in known:
+            if any(one is None or one in known for one in wanted):
                 continue
             if len(known) > _LISTED and all(isinstance(other, (int, float)) for other in known):
                 return f"{said}; the values of {name!r} are {min(known)} to {max(known)}"
@@ -227,7 +245,7 @@ class Table(List[Dict[str, Any]]):
             return said + (close or f"; the values of {name!r} are {_listed(known)}")
         return said
 
-    def row(self, **values: Any) -> dict[str, Any]:
+    def row(self, **values: Any) -> Mapping[str, Any]:
         """Return the only row that has all these values: `stages.row(stage="decode")`.
 
         Raises:
@@ -291,7 +309,8 @@ class Table(List[Dict[str, Any]]):
             """Raise an error that explains how to get a column, or suggests similar attributes."""
             known = [other for other in dir(self) if not other.startswith("_")]
             said = f"the table {self.__dict__.get('name')!r} has no attribute {name!r}"
-            column = self._column_of(name) if "columns" in self.__dict__ else None
+            columns = self.__dict__.get("columns", ())
+            column = _column_of(name, columns, LEVELS.get(self.__dict__.get("name"), ""))
             if column is not None:
                 hint = f": `[{column!r}]` gives the list of the column's values"
             elif name in _OF_FRAMES:
@@ -337,7 +356,7 @@ class Table(List[Dict[str, Any]]):
         return whole
 
     @overload
-    def __getitem__(self, key: SupportsIndex) -> dict[str, Any]: ...
+    def __getitem__(self, key: SupportsIndex) -> Mapping[str, Any]: ...
 
     @overload
     def __getitem__(self, key: slice | list[str]) -> Table: ...
@@ -378,20 +397,17 @@ class Table(List[Dict[str, Any]]):
             rows = f"{len(self)} row{'' if len(self) == 1 else 's'}"
             raise IndexError(f"the table {self.name!r} has {rows}, and no row {key}") from None
 
-    def _of(self, rows: Iterable[dict[str, Any]]) -> Table:
+    def __contains__(self, key: object) -> bool:
+        """Tell whether there is a column of this name, or this row."""
+        return key in self.columns if isinstance(key, str) else super().__contains__(key)
+
+    def _of(self, rows: Iterable[Mapping[str, Any]]) -> Table:
         """Return a table of the same name and columns with these rows."""
         return _restored(self.name, rows, self.columns, self.absent, self._is_chosen)
 
-    def _column_of(self, name: str) -> str | None:
-        """Return the column that is called so, or has this heading: without a unit or a level."""
-        level = LEVELS.get(self.name, "")
-        units = (name, f"{name}_ns", f"{name}.ns", name.replace(" %", "_percent"))
-        wholes = (*units, f"{level}{name}", f"{level}{name}_ns")
-        return next((whole for whole in wholes if whole in self.columns), None)
-
     def _no_column(self, name: str) -> str:
         said = f"the table {self.name!r} has no column {name!r}"
-        column = self._column_of(name)
+        column = _column_of(name, self.columns, LEVELS.get(self.name, ""))
         if column is not None:
             return f"{said}; did you mean {column!r}?"
         for column in self.columns:
@@ -401,10 +417,8 @@ class Table(List[Dict[str, Any]]):
                 else:
                     which = f"where(**{{{column!r}: {name!r}}})"
                 return f"{said}: it is a value of {column!r}; select rows with `{which}`"
-        # Most often, the level or the unit is missing.
-        holds = [column for column in self.columns if name in column] if name else []
         all_names = f"; `columns` has all names: {_listed(self.columns)}"
-        return said + (close_to(name, self.columns, holds) or all_names)
+        return said + (_like(name, self.columns) or all_names)
 
     def __repr__(self) -> str:
         """Show the first rows, and the most important columns that fit into the terminal."""
@@ -494,7 +508,7 @@ class Table(List[Dict[str, Any]]):
 
 def _restored(
     name: str,
-    rows: Iterable[dict[str, Any]],
+    rows: Iterable[Mapping[str, Any]],
     columns: list[str],
     absent: str | None,
     is_chosen: bool = False,
@@ -590,6 +604,25 @@ def close_to(name: object, known: Iterable[str], first: Iterable[str] = ()) -> s
     close = difflib.get_close_matches(str(name), list(known))
     like = list(dict.fromkeys([*first, *close]))[:_NAMED]
     return f"; did you mean {' or '.join(map(repr, like))}?" if like else ""
+
+
+def _like(name: str, columns: Iterable[str]) -> str:
+    """Return `; did you mean ...?`. Most often, the level or the unit is missing."""
+    holds = [column for column in columns if name in column] if name else []
+    return close_to(name, columns, holds)
+
+
+def _column_of(name: str, columns: Collection[str], level: str = "") -> str | None:
+    """Return the column that is called so, or has this heading: without a unit or a level."""
+    units = (name, f"{name}_ns", f"{name}.ns", name.replace(" %", "_percent"))
+    wholes = (*units, f"{level}{name}", f"{level}{name}_ns")
+    return next((whole for whole in wholes if whole in columns), None)
+
+
+def _any_of(value: Any) -> list[Any]:
+    """Return the values that one in `where` stands for. A list may also be a shape."""
+    several = list(value) if isinstance(value, (list, set, frozenset)) else []
+    return [_as_tuple(one, 1) for one in [value, *several]]
 
 
 def _listed(names: Iterable[object]) -> str:

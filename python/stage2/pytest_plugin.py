@@ -16,7 +16,7 @@ from typing import Protocol, Sequence
 
 import pytest
 
-from ._diff import FAILED, DiffError, as_conditions, compare
+from ._diff import FAILED, DiffError, compare, condition_options
 from ._install import InstallError
 from ._launch import as_operand
 
@@ -29,7 +29,8 @@ class Gate(Protocol):
         *,
         run: str | os.PathLike[str],
         baseline: str | os.PathLike[str],
-        fail_if: Sequence[str] = (),
+        fail_if: str | Sequence[str] = (),
+        expect: str | Sequence[str] = (),
         timeout_s: float = 600,
     ) -> str:
         """Return the comparison, which may take `timeout_s` seconds."""
@@ -55,10 +56,12 @@ def stage2_gate(pytestconfig: pytest.Config) -> Gate:
         *,
         run: str | os.PathLike[str],
         baseline: str | os.PathLike[str],
-        fail_if: Sequence[str] = (),
+        fail_if: str | Sequence[str] = (),
+        expect: str | Sequence[str] = (),
         timeout_s: float = 600,
     ) -> str:
-        return _compare(run, baseline, [*as_conditions(fail_if), *of_session], timeout_s)
+        options = condition_options(fail_if, expect) + condition_options(of_session, ())
+        return _compare(run, baseline, options, timeout_s)
 
     return gate
 
@@ -66,18 +69,19 @@ def stage2_gate(pytestconfig: pytest.Config) -> Gate:
 def _compare(
     run: str | os.PathLike[str],
     baseline: str | os.PathLike[str],
-    conditions: Sequence[str],
+    options: Sequence[str],
     timeout_s: float,
 ) -> str:
     __tracebackhide__ = True
-    if not conditions:
+    if not options:
         # A gate that cannot fail would look like one that passed.
         pytest.fail(
-            "stage2_gate has no condition: give fail_if=[...] or --stage2-fail-if", pytrace=False
+            "stage2_gate has no condition: give fail_if=[...], expect=[...] or --stage2-fail-if",
+            pytrace=False,
         )
     why = None
     try:
-        done = compare([as_operand(baseline), as_operand(run)], conditions, timeout_s)
+        done = compare([as_operand(baseline), as_operand(run)], options, timeout_s)
     except (DiffError, InstallError) as error:
         why = str(error)
     # Outside of the handler: pytest shows the error that is being handled as well.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,13 @@ def test_what_changed_most_is_named() -> None:
     assert [run["label"] for run in change.comparison["before"]] == [str(SAMPLES / "vllm_sorting")]
 
 
+def test_only_options_of_diff_are_named_as_arguments() -> None:
+    said = "compare step_p99_ms (--full), or keep `--strict --full-graph`"
+    lines = [{"label": "next", "text": said}]
+    comparison = {"verdict": "Changed", "lines": lines, "conditions": [], "stages": []}
+    assert stage2.Diff(comparison).lines["next"] == said.replace("(--full)", "(in `metrics`)")
+
+
 def test_parts_without_samples_of_the_host_are_gaps_and_other_idle_time() -> None:
     changed = {"verdict": "decreased", "noise": {"threshold": 0.5}}
     stage = {
@@ -105,6 +113,39 @@ def test_a_printed_comparison_has_its_caution_and_the_names_of_its_conditions() 
     assert "Hardly" not in str(change)
     assert "not decided: mixed.step_ms<-5%: 21.503 → 18.324 ms per step" in str(change)
     assert "passed:      run.kernels<-5%: 170,643" in str(change)
+    # In the words of Python.
+    said = (
+        "record 4 runs per side (before=[...], after=[...]) to decide, or use strict=True to fail"
+    )
+    assert said in " ".join(str(change).split())
+    command = f"then: stage2.diff(before=['{SAMPLES / 'vllm_sorting'}', 'before-2', 'before-3', "
+    assert command in change.lines["next"] and "--" not in str(change)
+    # In a notebook, right below the sides.
+    labels = re.findall("<th style='([^']*)'>(.*?)</th>", change._repr_html_())
+    assert [label for _, label in labels][:5] == [
+        "runs",
+        "not decided",
+        "passed",
+        "passed",
+        "verdict",
+    ]
+    change = stage2.diff(
+        SAMPLES / "vllm_sorting", SAMPLES / "vllm_server", fail_if="decode.step_ms<-5%"
+    )
+    (style, label), *_ = re.findall("<th style='([^']*)'>(.*?)</th>", change._repr_html_())[1:]
+    assert label == "failed" and "bold" in style
+
+
+@needs_launcher
+def test_an_expected_change_must_have_happened() -> None:
+    before, after = SAMPLES / "vllm_sorting", SAMPLES / "vllm_server"
+    change = stage2.diff(before, after, expect=["decode.step_ms<-20%", "decode.step_ms<-40%"])
+    assert change.failed and change.conditions["outcome"] == ["passed", "failed"]
+    assert change.conditions["expected"] == [True, True]
+    assert not stage2.diff(before, after, expect="decode.step_ms<-20%").failed
+    for condition in ("decode.nothing>5", "decode.step_ms=5"):
+        with pytest.raises(stage2.DiffError, match=f"^expect '{condition}': "):
+            stage2.diff(before, after, expect=condition)
 
 
 @needs_launcher
@@ -120,7 +161,14 @@ def test_tables_show_the_change_first(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = {line.split()[1]: line.split()[2:] for line in str(change.metrics).splitlines()[1:21]}
     assert shown["gpu_busy_percent"][2:4] == ["+10.22", "points"]
     assert change.metrics.row(stage="decode", metric="gpu_busy_percent")["change_percent"] > 34
-    assert shown["window_transfer_percent"][2:] == ["0.00", "points", "equal"]
+    # What is 0 on both sides takes no room, unless it is looked for.
+    zero = change.metrics.where(before=0, after=0)
+    assert "window_transfer_percent" in zero["metric"] and not set(zero["metric"]) & set(shown)
+    left_out = f"{len(zero)} metrics that are 0 on both sides are left out: metrics.where("
+    assert left_out in str(change.metrics) and left_out in change.metrics._repr_html_()
+    one = zero.where(metric="window_transfer_percent")
+    one = one[["metric", "change", "unit", "change_percent", "word"]]
+    assert str(one).splitlines()[1].split()[-3:] == ["0.00", "points", "equal"]
     part = change.metrics[["metric", "change_percent"]]
     assert str(part).splitlines()[8].split() == ["gpu_busy_percent", "+34.16"]
     for column in change.metrics.columns:
@@ -134,6 +182,12 @@ def test_tables_show_the_change_first(monkeypatch: pytest.MonkeyPatch) -> None:
     named = change.work["name"]
     assert all(named) and named == [row["before.name"] or row["after.name"] for row in change.work]
     assert None in change.work["before.name"]
+    for row in change.work:
+        ns = row["before.ns"]
+        percent = pytest.approx(100 * row["change_ns"] / ns) if ns else None
+        assert row["change_percent"] == percent
+    assert "<th" in change.work._repr_html_() and ">change %</th>" in change.work._repr_html_()
+    assert "omit <code>_ns</code>" in change.work._repr_html_()
 
 
 @needs_launcher
@@ -147,6 +201,10 @@ def test_sides_may_have_several_runs(tmp_path: Path) -> None:
         runs[-1].write_text(json.dumps(report))
     change = stage2.diff(runs[:4], runs[4:], fail_if="decode.step_ms>+1%")
     assert not change.failed
+    assert f"{runs[0]} \N{HORIZONTAL ELLIPSIS} {runs[3]} -> {runs[4]}" in repr(change)
+    change = stage2.diff(runs[:2], runs[2:4])
+    assert f"{runs[0]}, {runs[1]} -> {runs[2]}, {runs[3]}: " in repr(change)
+    change = stage2.diff(runs[:4], runs[4:])
     assert len(change.comparison["before"]) == len(change.comparison["after"]) == 4
     with pytest.raises(stage2.DiffError, match=r"^the runs were not compared: .*is named twice"):
         stage2.diff(runs[:1] * 4, runs[4:])
@@ -185,6 +243,8 @@ def test_arguments_of_another_type_are_named() -> None:
     for wrong in (5, None, [5]):
         with pytest.raises(TypeError, match=r"^fail_if must be a condition"):
             stage2.diff("a", "b", fail_if=wrong)
+        with pytest.raises(TypeError, match=r"^expect must be a condition"):
+            stage2.diff("a", "b", expect=wrong)
 
 
 @needs_launcher

@@ -62,7 +62,7 @@ def test_a_gate_fails_with_the_comparison(
     launcher.write_text(f'#!/bin/sh\necho "told: $*"\nexit {status}\n')
     launcher.chmod(0o755)
     monkeypatch.setattr(_install, "_launchers", lambda: iter([launcher]))
-    words = f"run='new', baseline='old', fail_if=[{fails_if}]"
+    words = f"run='new', baseline='old', fail_if=[{fails_if}], expect=[{fails_if}]"
     pytester.makepyfile(f"def test_it(stage2_gate): stage2_gate({words})")
     options = ["--stage2-fail-if", "prefill.busy>1"] if fails_if else []
     result = pytester.runpytest_inprocess("-p", "stage2.pytest_plugin", *options)
@@ -72,5 +72,6 @@ def test_a_gate_fails_with_the_comparison(
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines([f"*{said}*"])
     if fails_if:
-        told = "told: diff --fail-if=decode.step_ms>+5% --fail-if=prefill.busy>1 old new"
+        given = "--fail-if=decode.step_ms>+5% --expect=decode.step_ms>+5%"
+        told = f"told: diff {given} --fail-if=prefill.busy>1 old new"
         result.stdout.fnmatch_lines([f"*{told}*"])

@@ -147,9 +147,15 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     ("content", "said"),
     [
         (b"", r"metrics\.json is empty; .*stage2-launch report /"),
-        (GOLDEN.read_bytes()[:5000], "not JSON, or is cut short"),
-        (b"\xff\xfe", "not JSON, or is cut short"),
-        (b"[" * 200_000, "not JSON, or is cut short"),
+        (
+            GOLDEN.read_bytes()[:5000],
+            r"metrics\.json is cut short; write it again: stage2-launch re",
+        ),
+        (b'{"schema": "st', "is cut short"),
+        (b'{"schema": "\xc3', "is cut short"),
+        (b'{\n"schema": x}', r"metrics\.json is not valid JSON \(line 2\); write it again"),
+        (b"\xff\xfe", "is not valid JSON; "),
+        (b"[" * 200_000, "is not valid JSON; "),
         (b"[]", "not a report of stage2"),
         (b'{"schema": "other"}', "not a report of stage2"),
         (b'{"schema": "stage2.report", "schema_version": 99}', "version 99"),

@@ -389,6 +389,32 @@ def test_rows_are_selected_by_their_values() -> None:
     assert run.kernels.where(stage="decode", **{"launch.grid": [132, 1, 1]}) == of_decode
     with pytest.raises(ValueError, match=r"no row of 'kernels' has launch\.grid=\[1\]"):
         run.kernels.row(**{"launch.grid": [1]})
+    # Of other columns, it is any of its values.
+    for several in (["decode", "mixed", "x"], {"decode", "mixed"}):
+        assert run.stages.where(stage=several)["stage"] == ["decode", "mixed"]
+    shapes = run.kernels.where(stage="decode", **{"launch.grid": [(132, 1, 1), [1, 1, 1]]})
+    assert set(shapes["launch.grid"]) == {(132, 1, 1), (1, 1, 1)}
+    assert run.findings.where(subject=[None, 3]) == run.findings
+    with pytest.raises(ValueError, match=rf"has stage=\['x', 'zzz'\]; {there}"):
+        run.stages.row(stage=["x", "zzz"])
+    with pytest.raises(ValueError, match="2 rows of 'stages' have stage="):
+        run.stages.row(stage=["decode", "mixed"])
+
+
+def test_a_name_that_a_row_lacks_is_explained_as_that_of_a_column() -> None:
+    run = sample("vllm_sorting")
+    row: Any = run.stages[0]
+    with pytest.raises(KeyError, match="the row has no 'cals'; did you mean 'calls'"):
+        run.kernels.where(lambda row: row["cals"] > 3)
+    with pytest.raises(KeyError, match="has no 'p50'; did you mean 'p50_ns'"):
+        row["p50"]
+    with pytest.raises(KeyError, match="the row has no 3"):
+        row[3]
+    assert row.get("p50") is None and "p50" not in row
+    with pytest.raises(AttributeError, match=r"a row has no attribute 'p50'; use `row\['p50_ns"):
+        assert row.p50
+    assert "calls" in run.kernels and "cals" not in run.kernels
+    assert run.stages[0] in run.stages and run.kernels[0] not in run.stages
 
 
 def _flat(table: stage2.Table) -> str:
