@@ -289,7 +289,7 @@ fn item(label: &str, text: &str) -> String {
     format!("- **{}:** {}\n", plain(&capitalised(label)), plain(text))
 }
 
-/// `mean 4.64 ms per step (p50 4.62, p99 11.09), 3,432 tokens/s; prefill 21.64 ms; first token p50 56.09 ms`: of the
+/// `mean 4.66 ms per step (p50 4.62, p99 11.09), 3,432 tokens/s; prefill 21.64 ms; first token p50 56.09 ms`: of the
 /// stage, of the other one of the model, and of the requests of an engine. The rate is that of the mean, and only a
 /// tail that is far from it is named, so that 80 columns are enough.
 fn times(report: &Report, answer: &StageAnswer, step: &StepTimes) -> String {
