@@ -686,21 +686,30 @@ fn outliers_that_come_regularly_are_said_to() {
 
 #[test]
 fn a_cold_step_does_not_flatten_the_warm_ones() {
-    let picture = |cold_ns| {
+    let picture_of = |cold_ns, cold_steps| {
         let bucket = |first: u64| {
-            let ns = if first == 0 { cold_ns } else { 10_000_000 + first };
+            let ns = if first < cold_steps { cold_ns } else { 10_000_000 + first };
             StepBucket { first, steps: 1, min_ns: ns, mean_ns: ns, max_ns: ns }
         };
         let buckets = (0..9).map(bucket).collect();
-        let series =
-            StepSeries { buckets, outliers: Vec::new(), ..full("").step_series[0].clone() };
+        let series = StepSeries {
+            buckets,
+            cold_steps,
+            outliers: Vec::new(),
+            ..full("").step_series[0].clone()
+        };
         chart::latency(&series, None, "x")
     };
+    let of_call = picture_of(165_000_000, 3);
+    let beyond = "Not in the picture, which ends at 10.80 ms: 3 calls of the first, cold call.";
+    assert!(of_call.contains("; longest 10.00 ms;") && of_call.contains(beyond), "{of_call}");
+    let picture = |cold_ns| picture_of(cold_ns, 1);
     let far = picture(165_000_000);
     assert!(far.contains("cold: 165.00 ms</text>"), "{far}");
     assert!(far.contains("ends at 10.80 ms: the first, cold call."), "{far}");
     let near = picture(15_000_000);
     assert!(!near.contains("cold: ") && !near.contains("Not in the picture"), "{near}");
+    assert!(near.contains("; longest 10.00 ms;"), "{near}");
 }
 
 #[test]
