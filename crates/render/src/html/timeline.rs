@@ -290,7 +290,7 @@ fn of_samples(host: &TimelineHost, noun: &str) -> String {
 }
 
 /// The colour of a function, `f (a.py)`, in the bar, which names it with its line: `idle: f (a.py:3)`.
-fn mark_in(bar: &[Part], name: &str) -> Option<&'static str> {
+pub(super) fn mark_in(bar: &[Part], name: &str) -> Option<&'static str> {
     let named = name.strip_suffix(')')?;
     let is_it = |part: &&Part| {
         let code = part.label.strip_prefix(IDLE).and_then(|code| code.strip_prefix(named));
