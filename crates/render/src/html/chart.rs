@@ -333,7 +333,7 @@ pub(super) fn step_times(kind: &EngineSteps, id: &str) -> Option<String> {
     };
     Some(format!(
         "{drawn}<p class=\"note\">{} A dot is the median; its line ends at the 99th percentile if that is \
-         known.{few} The section Engine Steps has the table.</p>\n",
+         known.{few} The table is in <a href=\"#engine-steps\">Engine steps</a>.</p>\n",
         text(&description)
     ))
 }

@@ -90,13 +90,14 @@ pub(super) fn report_html(
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
          style-src '{}'; script-src '{}'; base-uri 'none'; form-action 'none'\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{title}</title>\n<style>{style}</style>\n</head>\n<body>\n",
+         <title>{title}</title>\n<style>{style}</style>\n</head>\n<body>\n\
+         <a class=\"skip\" href=\"#main\">Skip the answer</a>\n",
         hash(style),
         hash(script),
     );
     out.push_str(&header(report, &kernels, &whole.title, &parts));
     out.push_str(&contents(&parts));
-    out.push_str("<main>\n");
+    out.push_str("<main id=\"main\">\n");
     parts.iter().for_each(|part| out.push_str(&part.html()));
     out.push_str(&format!(
         "<footer>Written by {}. metrics.json holds all numbers, kernels.csv every kernel row.</footer>\n\
@@ -353,7 +354,7 @@ fn contents(parts: &[Part]) -> String {
     let stages = list(Kind::Framed);
     let stages = match stages.is_empty() {
         true => String::new(),
-        false => format!("<h2>Stages</h2>\n<ul>\n{stages}</ul>\n"),
+        false => format!("<h2>Each stage</h2>\n<ul>\n{stages}</ul>\n"),
     };
     let folded = there().filter(|part| part.kind == Kind::Folded).count();
     let details = match folded {

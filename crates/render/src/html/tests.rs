@@ -830,7 +830,7 @@ fn the_head_answers_for_a_late_rank() {
     report.answer.lines.push(AnswerLine { label: "verdict".into(), text: "slow".into() });
     report.answer.lines.push(AnswerLine {
         label: "late rank".into(),
-        text: "rank 0 ...; meanwhile, rank 1 waits".into(),
+        text: "rank 0 is late ...; meanwhile, rank 1 waits".into(),
     });
     report.answer.lines.push(AnswerLine { label: "outliers".into(), text: "two".into() });
     let mean = Bottleneck { of: "step".into(), ns: 10_000, ..Bottleneck::default() };
@@ -856,8 +856,12 @@ fn the_head_answers_for_a_late_rank() {
     }];
     // What the page divides among lines, the summary has in full: a gain is compared with the delay.
     let in_full = summary::page(&report, &Shown::default()).markdown();
-    assert!(in_full.contains("**Late rank:** Meanwhile, rank 1 waits.\n\n"), "{in_full}");
+    assert!(
+        in_full.contains("**Late rank:** While rank 0 is late, rank 1 waits.\n\n"),
+        "{in_full}"
+    );
     let page = parse(&written(&report));
+    assert!(page.one("header").text().contains("\u{b1}: standard error."));
     let short = page.one("header").all("dl")[0].all("div");
     let labels: Vec<String> = short.iter().map(|line| line.one("dt").text()).collect();
     let expected =
@@ -865,10 +869,10 @@ fn the_head_answers_for_a_late_rank() {
     assert_eq!(labels, expected);
     assert_eq!(
         short[1].one("dd").text(),
-        "rank 0 in 9 of 9 steps, by 2.00 ms (median), on the host."
+        "rank 0 is late in 9 of 9 steps, by 2.00 ms (median), on the host."
     );
     let late = short[2].one("dd");
-    let said = "Its host spends 0.90 ± 0.10 ms more per step \
+    let said = "Rank 0's host spends 0.90 ± 0.10 ms more per step \
                 than the others in slow (a.py:3). Samples do not explain the other 1.10 ms: record for longer, or with \
                 profiling.collector.host=1000. Host code of the late steps";
     assert_eq!(late.text(), said);

@@ -178,7 +178,7 @@ fn said(kind: HostAdviceKind, waits: Option<&HostFrame>) -> (String, String) {
 }
 
 /// The advice that makes every cost of a step count for more tokens.
-pub(crate) const MORE_REQUESTS: &str = "Give each step more requests";
+pub(crate) const MORE_REQUESTS: &str = "Batch more requests per step";
 
 /// The command that shows the functions of a thread, which is called as in reports; of one without a name, those of the
 /// process.
