@@ -531,7 +531,7 @@ async function printed(browser, problems) {
         const range = document.createRange();
         range.setStart(texts.currentNode, index);
         range.setEnd(texts.currentNode, index + word.length);
-        if (new Set([...range.getClientRects()].map((r) => Math.round(r.top))).size > 1) found.push(word);
+        if (new Set([...range.getClientRects()].map((r) => Math.round(r.top))).size > 1) found.push(word + " in " + (cell.closest("table").id || cell.closest("[id]")?.id));
       }
     }
     return found;
