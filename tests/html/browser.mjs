@@ -523,8 +523,22 @@ async function printed(browser, problems) {
     `[...document.querySelectorAll("table")].filter((t) => t.getBoundingClientRect().right > ${PAPER.width}).map((t) => t.closest("section, details, header, main")?.id)`,
   );
   if (wide.length > 0) problems.push(`tables do not fit on paper: ${wide}`);
+  const broken = await browser.value(`[...document.querySelectorAll("td, th")].flatMap((cell) => {
+    const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+    const found = [];
+    while (texts.nextNode()) {
+      for (const { 0: word, index } of texts.currentNode.data.matchAll(/(?<!\\S)[A-Za-z]{2,8}(?!\\S)/g)) {
+        const range = document.createRange();
+        range.setStart(texts.currentNode, index);
+        range.setEnd(texts.currentNode, index + word.length);
+        if (new Set([...range.getClientRects()].map((r) => Math.round(r.top))).size > 1) found.push(word + " in " + (cell.closest("table").id || cell.closest("[id]")?.id));
+      }
+    }
+    return found;
+  })`);
+  if (broken.length > 0) problems.push(`${broken.length} short words are broken on paper: ${[...new Set(broken)].slice(0, 6)}`);
   const controls = await browser.value(
-    `[...document.querySelectorAll("nav, .tools, .filter, .theme")].filter((e) => e.getClientRects().length).length`,
+    `[...document.querySelectorAll("nav, .tools, .filter, .theme, .more, .part:not([open], :has(> .stage)) > summary, .names > summary")].filter((e) => e.getClientRects().length).length`,
   );
   if (controls > 0) problems.push(`${controls} controls are on paper`);
   await browser.send("Emulation.setEmulatedMedia", { media: "" });

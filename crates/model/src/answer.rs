@@ -373,7 +373,7 @@ pub struct FirstStep {
     /// That and what it saves, as one clause: `use CUDA graphs (saves up to 2.12 ms per step)`; empty: only `text` is known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub in_short: String,
-    /// What would have to vanish, to be read after "if": `the GPU's idle time vanishes`.
+    /// What would have to vanish, to be read after "if": `all GPU idle time is removed`.
     pub condition: String,
     /// Who or what that is in this run, as a sentence; null: the condition says all.
     #[serde(default, skip_serializing_if = "Option::is_none")]

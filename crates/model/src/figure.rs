@@ -98,7 +98,7 @@ pub enum Absent {
     #[error("no warm step of the stage was timed")]
     NoStepTime,
     /// The stage is not part of the model that FLOPs are computed for.
-    #[error("the stage is not part of the model's FLOPs")]
+    #[error("the FLOPs of this stage are not modelled")]
     NotModelled,
     /// The FLOPs of the vision encoder are not known.
     #[error(

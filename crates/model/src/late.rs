@@ -389,12 +389,12 @@ impl LateRow {
     /// be saved, and who holds the GIL.
     pub fn code_line(&self) -> Option<String> {
         let Some(longer) = self.longer(Form::Holder) else { return self.host_sentence() };
-        let carried = self.carried().map_or_else(String::new, |(LateSteps { noun, .. }, _)| {
-            format!(
-                "Each {noun} begins with the delay of the one before, so only the extra host time of a {noun} can be saved. "
-            )
+        let longer = longer.replacen("Its", &format!("{}'s", self.who_first()), 1);
+        let carried = self.carried().map_or_else(String::new, |(steps, _)| {
+            let (late, noun) = (shown_time(steps.median_ns as f64), &steps.noun);
+            format!(". The rest of the {late} is carried over from earlier {noun}s and cannot be saved separately")
         });
-        Some(format!("{carried}{longer}{}", self.rest()))
+        Some(format!("{longer}{}{carried}", self.rest()))
     }
 
     /// Why the host of a rank that is late on it takes longer, as a clause, with the names of the workload as code: `its
@@ -877,10 +877,10 @@ mod tests {
         };
         // The delay of the step before is no code of this one, and no sample explains it.
         begins(&mut sampled, 5_342_001, Some(450_000));
-        let said = "Each call begins with the delay of the one before, so only the extra host time of a call can be saved. \
-                    Its host takes 0.45 ms longer per step than that of rank 0; samples explain 0.35 ± 0.05 ms of that: \
+        let said = "Rank 1's host takes 0.45 ms longer per step than that of rank 0; samples explain 0.35 ± 0.05 ms of that: \
                     0.24 waiting for the GIL, which another thread of its process holds (send, out.py:57; get, out.py:57), \
-                    and 0.11 in g (a.py:3)";
+                    and 0.11 in g (a.py:3). The rest of the 10.68 ms is carried over from earlier calls and cannot be saved \
+                    separately";
         assert_eq!(code(&sampled), said);
         let begins_late = "Rank 1 begins its call 5.34 ms after rank 0 (median), so the delay is carried over from call to call. ";
         let line = sampled.line("").expect("late");
@@ -892,19 +892,18 @@ mod tests {
         let whole = sampled.sentence().expect("late");
         assert!(whole.ends_with("a step would be shorter by about as much"), "{whole}");
         begins(&mut sampled, 5_342_001, Some(900_000));
-        assert!(
-            code(&sampled)
-                .ends_with(". Samples do not explain the other 0.55 ms: record for longer")
-        );
+        assert!(code(&sampled).contains(
+            ". Samples do not explain the other 0.55 ms: record for longer. The rest of"
+        ));
         begins(&mut sampled, 5_342_001, None);
-        assert!(code(&sampled).contains(". Its host spends 0.35 ± 0.05 ms more per step than"));
+        assert!(code(&sampled).contains("Rank 1's host spends 0.35 ± 0.05 ms more per step than"));
         begins(&mut sampled, 5_342_000, None);
         assert_eq!(
             code(&sampled),
             format!(
-                "Its host{}",
+                "Rank 1's host{}",
                 code(&known)
-                    .split_once("Its host")
+                    .split_once("Rank 1's host")
                     .expect("it")
                     .1
                     .replace(often, "record for longer")

@@ -7,8 +7,8 @@ use stage2_contract::text::numbers::{count, counted, ms3, percent1, shown_time};
 use stage2_contract::text::{code_in_text, plain};
 use stage2_model::rule::IDLE_LOW_PERCENT;
 use stage2_model::{
-    HOST_ERRORS_LEAST, HOST_SAMPLES_LEAST, HostCause, HostLine, HostOtherWork, HostProcess,
-    HostStage, HostUse, LateHost, LateHostRow, LateRow, Report, StageRow,
+    HOST_ERRORS_LEAST, HOST_SAMPLES_LEAST, HostCause, HostCauseKind, HostLine, HostOtherWork,
+    HostProcess, HostStage, HostUse, LateHost, LateHostRow, LateRow, Report, StageRow,
 };
 
 /// Heading of the section.
@@ -97,8 +97,8 @@ pub(super) fn stage_md(stage: &HostStage, more: &str) -> String {
     }
     if stage.causes.is_empty() {
         let why = format!(
-            "{} samples are too few ({HOST_SAMPLES_LEAST} are needed)",
-            count(stage.samples)
+            "only {} (at least {HOST_SAMPLES_LEAST} are needed)",
+            counted(stage.samples, "sample")
         );
         return out + &none(&why, more);
     }
@@ -117,7 +117,11 @@ pub(super) fn stage_md(stage: &HostStage, more: &str) -> String {
             Row::Line(line) => format!("– of which line {}", line.line),
         })
         .right("% of the idle time", |row| percent1(row.share().percent))
-        .right("±", |row| percent1(row.share().error_percent))
+        .right("±", |row| match row {
+            // The rest has none.
+            Row::Cause(cause) if cause.kind == HostCauseKind::Unknown => None,
+            row => Some(percent1(row.share().error_percent)),
+        })
         .right("total ms", ns)
         .right("in launch gaps (% of idle time)", |row| {
             let Row::Cause(cause) = row else { return None };
@@ -335,7 +339,7 @@ mod tests {
         few.processes[0].off = Some("the interpreter is not known: 3.20".into());
         let markdown = host_md(&Report { host: Some(few), ..Report::default() });
         for words in
-            ["12 samples are too few (30 are needed)", "profiling.collector.host=1000", "3.20"]
+            ["only 12 samples (at least 30 are needed)", "profiling.collector.host=1000", "3.20"]
         {
             assert!(markdown.contains(words), "{words}: {markdown}");
         }

@@ -103,7 +103,7 @@ fn columns(report: &Report, losses: &[Loss<'_>], is_profiled: bool) -> String {
         out.push_str(
             "- `attains_%`: the share of the rate that the hardware allows at the kernel's operations per byte.\n\
              - `lost_ms_per_step`: the most that it loses, its time in a step x (100 % - attains_%). A latency-bound kernel \
-             loses less: each of its calls keeps at least the time of the run's shortest kernel.\n",
+             can lose less: each of its calls keeps at least the time of the run's shortest kernel.\n",
         );
     }
     out + "\n"

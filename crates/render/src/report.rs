@@ -639,7 +639,8 @@ fn ending(process: &ProcessCoverage) -> String {
         FileEnding::Complete => {
             // `exit` is what nobody asks about.
             let sudden = reason.filter(|r| r.starts_with("ended by") || r.starts_with("became"));
-            return sudden.map_or("complete".into(), |how| format!("complete, {how}"));
+            return sudden
+                .map_or("complete".into(), |how| format!("complete; written in full, then {how}"));
         }
         FileEnding::Open => reason.unwrap_or("killed or still running"),
         FileEnding::Torn => "cut short",
@@ -747,7 +748,7 @@ mod tests {
             let row = KernelRow { counters, ..KernelRow::default() };
             roofline(&Report { kernels: vec![row; rows], ..Report::default() })
         };
-        assert!(with(30).contains("10 more rows are in kernels.csv."), "{}", with(30));
+        assert!(with(30).contains("See kernels.csv for 10 more rows."), "{}", with(30));
         assert!(!with(20).contains("more rows"), "all of them are shown");
     }
 

@@ -366,8 +366,7 @@ pub(super) fn windows(report: &Report, most: usize, file: &str, brief: bool) -> 
     let mut notes = String::new();
     if !brief && rows.iter().any(|row| row.parts.len() > 1) {
         notes.push_str(
-            " Time in which several kinds of work overlap counts for the leftmost of their columns. \
-             Kernels that copy count as compute.",
+            " Overlapping work counts towards the leftmost column. Kernels that copy count as compute.",
         );
     }
     let is_idle = |(kind, _): &(WindowKind, f64)| {
@@ -469,11 +468,11 @@ pub(super) fn floors(report: &Report, most: usize) -> String {
         .right("Floor (ms)", |row| ms(row, &row.floor.floor_ns))
         .right("Mean step over the floor", |row| row.floor.distance.value().map(ratio3))
         .right("Baseline over the floor", |row| row.floor.baseline_distance.map(ratio3));
-    let note = "The floor is the larger of the two least times.";
+    let note = "The floor is the larger of the two minimum times.";
     let mut out = table.with_note(note);
     let missing = rows.iter().filter_map(|row| Some((row, row.floor.floor_ns.absent()?)));
     for (row, why) in missing.take(most) {
-        out.push_str(&paragraph(&format!("Floor of {}: none, because {why}.", row.stage)));
+        out.push_str(&paragraph(&format!("No floor for {}: {why}.", row.stage)));
     }
     out
 }

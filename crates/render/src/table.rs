@@ -177,8 +177,8 @@ pub fn more(all: usize, most: usize, noun: &str) -> String {
 pub fn more_in(file: &str, left_out: usize, noun: &str) -> String {
     match left_out {
         0 => String::new(),
-        1 => format!("1 more {noun} is in {file}.\n\n"),
-        more => format!("{} more {noun}s are in {file}.\n\n", count(more as u64)),
+        1 => format!("See {file} for 1 more {noun}.\n\n"),
+        more => format!("See {file} for {} more {noun}s.\n\n", count(more as u64)),
     }
 }
 
@@ -250,10 +250,10 @@ mod tests {
         let table = table.left("name", |row| row.1.map(str::to_owned));
         assert_eq!(
             table.markdown_with_rest_in("x.csv"),
-            "| ms | Name |\n| ---: | --- |\n| 1 | – |\n| 2 | b |\n\n2 more rows are in x.csv.\n\n"
+            "| ms | Name |\n| ---: | --- |\n| 1 | – |\n| 2 | b |\n\nSee x.csv for 2 more rows.\n\n"
         );
         let table = Table::first(3, &rows).right("ms", |row| row.0.to_string());
-        assert!(table.markdown().ends_with("\n\n1 more row is in metrics.json.\n\n"));
+        assert!(table.markdown().ends_with("\n\nSee metrics.json for 1 more row.\n\n"));
     }
 
     #[test]
@@ -291,7 +291,7 @@ mod tests {
             first().left("second", |row| text(row.1)).left("none", |_| ABSENT.to_owned());
         assert_eq!(with_marks.markdown_with_rest_in("x").lines().nth(2), Some("| a |"));
         let page = first().left("second", |row| text(row.1)).markdown();
-        assert_eq!(page, "| First |\n| --- |\n| a |\n\n1 more row is in metrics.json.\n\n");
+        assert_eq!(page, "| First |\n| --- |\n| a |\n\nSee metrics.json for 1 more row.\n\n");
         let none: [u8; 0] = [];
         assert!(Table::new(&none).left("first", |_| None).markdown().starts_with("| First |"));
     }

@@ -163,7 +163,7 @@ fn first(subject: &Subject<'_>) -> Table {
             let said = [&same.unwrap_or(first).in_short, &first.text];
             let said = said.into_iter().find(|text| !text.is_empty()).map(String::as_str);
             let todo = said.unwrap_or(match first.is_in_tokens() {
-                true => "give each step more requests: the gain is in tokens/s",
+                true => "batch more requests per step: the gain is in tokens/s",
                 false => advice(first.rule).0,
             });
             let stage = first.stage.as_deref().map_or(Value::Null, text);

@@ -69,16 +69,18 @@ pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) 
         );
     }
     let longest = buckets.iter().map(|bucket| bucket.max_ns).max().unwrap_or(0);
-    let warm = buckets.iter().filter(|bucket| !is_cold(bucket)).map(|bucket| bucket.max_ns).max();
-    let warm = warm.filter(|warm| longest as f64 > *warm as f64 * COLD_FAR).unwrap_or(longest);
+    let warm = buckets.iter().filter(|bucket| !is_cold(series, bucket));
+    let longest_warm = warm.map(|bucket| bucket.max_ns).max();
+    let warm =
+        longest_warm.filter(|warm| longest as f64 > *warm as f64 * COLD_FAR).unwrap_or(longest);
     let typical = times.and_then(|times| times.p99_ns).unwrap_or(warm).max(1);
     let top_ns = match warm as f64 > typical as f64 * FAR {
         true => typical.saturating_mul(2),
         false => (warm as f64 * 1.08) as u64,
     };
     let is_beyond = |bucket: &&StepBucket| bucket.max_ns > top_ns;
-    let cold = buckets.iter().find(|bucket| is_cold(bucket)).filter(is_beyond);
-    let beyond = buckets.iter().filter(is_beyond).count() - usize::from(cold.is_some());
+    let (cold, beyond): (Vec<&StepBucket>, Vec<_>) =
+        buckets.iter().filter(is_beyond).partition(|bucket| is_cold(series, bucket));
     // Of an engine, those before a pause are missing.
     let timed = buckets.iter().fold(0u64, |sum, bucket| sum.saturating_add(bucket.steps));
     // Of few steps, a 99th percentile is the longest one.
@@ -103,14 +105,21 @@ pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) 
     let description = format!(
         "{}{in_buckets}{percentiles}; longest {}{of_lines}; marked: {}.",
         counted(timed, noun),
-        shown_time(warm as f64),
+        shown_time(longest_warm.unwrap_or(longest) as f64),
         counted(outliers.len() as u64, &format!("slow {noun}")),
     );
     let mut out = picture(id, "Latency over the run", &description, |area| {
         draw_latency(area, series, times, (steps, top_ns.max(1)), noun)
     });
-    let (end, buckets) = (shown_time(top_ns as f64), counted(beyond as u64, "bucket"));
-    let beyond = [cold.map(|_| format!("the first, cold {noun}")), (beyond > 0).then_some(buckets)];
+    let end = shown_time(top_ns as f64);
+    let what = if buckets.iter().any(|bucket| bucket.steps > 1) { "bucket" } else { noun };
+    let cold = match cold.len() {
+        0 => None,
+        1 => Some(format!("the first, cold {noun}")),
+        more => Some(format!("{} of the first, cold call", counted(more as u64, what))),
+    };
+    let beyond = (!beyond.is_empty()).then(|| counted(beyond.len() as u64, what));
+    let beyond = [cold, beyond];
     let beyond: Vec<String> = beyond.into_iter().flatten().collect();
     let clipped = match beyond.is_empty() {
         true => String::new(),
@@ -157,9 +166,9 @@ fn regular(series: &StepSeries, noun: &str) -> Option<String> {
     })
 }
 
-/// Whether it is the first step alone.
-fn is_cold(bucket: &StepBucket) -> bool {
-    bucket.first == 0 && bucket.steps == 1
+/// Whether all of it is cold: the first step, and those of the first call.
+fn is_cold(series: &StepSeries, bucket: &StepBucket) -> bool {
+    bucket.first.saturating_add(bucket.steps) <= series.cold_steps.max(1)
 }
 
 fn axis_of(series: &StepSeries) -> &'static str {
@@ -220,7 +229,10 @@ fn draw_latency(
             bottom - y
         ));
     }
-    if let Some(cold) = buckets.iter().find(|bucket| is_cold(bucket) && bucket.max_ns > top_ns) {
+    if let Some(cold) = buckets
+        .iter()
+        .find(|bucket| bucket.first == 0 && is_cold(series, bucket) && bucket.max_ns > top_ns)
+    {
         let (x, y) = chart.backend_coord(&(0.0, top));
         let (x, y, time) = (x + 4, y + 10, shown_time(cold.max_ns as f64));
         marks.push_str(&format!(
@@ -321,7 +333,7 @@ pub(super) fn step_times(kind: &EngineSteps, id: &str) -> Option<String> {
     };
     Some(format!(
         "{drawn}<p class=\"note\">{} A dot is the median; its line ends at the 99th percentile if that is \
-         known.{few} The section Engine Steps has the table.</p>\n",
+         known.{few} The table is in <a href=\"#engine-steps\">Engine steps</a>.</p>\n",
         text(&description)
     ))
 }

@@ -7,6 +7,8 @@
 use std::collections::BTreeMap;
 
 use super::markdown::text;
+use super::mean_step::Part;
+use super::timeline::mark_in;
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, counted, percent1};
 use stage2_contract::text::shorten;
@@ -40,7 +42,8 @@ struct Node {
 }
 
 /// Returns a flame graph of the idle time of a stage; `None` without stacks, or where too few samples tell no cause.
-pub(super) fn flame(host: &HostUse, stage: &HostStage, id: &str) -> Option<String> {
+/// `bar`: the parts of the mean step, whose colours the same functions have here.
+pub(super) fn flame(host: &HostUse, stage: &HostStage, id: &str, bar: &[Part]) -> Option<String> {
     let mut root = Node::default();
     for known in &stage.stacks {
         root.ns = root.ns.saturating_add(known.ns);
@@ -55,7 +58,7 @@ pub(super) fn flame(host: &HostUse, stage: &HostStage, id: &str) -> Option<Strin
         return None;
     }
     let all_ns = stage.stacks_of_ns.max(root.ns);
-    let mut picture = Picture { names: &host.names, all_ns, ..Picture::default() };
+    let mut picture = Picture { names: &host.names, bar, all_ns, ..Picture::default() };
     picture.draw(&root, 0.0, 0);
     let height = (picture.deepest + 1) * ROW;
     let left_out = match picture.left_out {
@@ -80,7 +83,8 @@ pub(super) fn flame(host: &HostUse, stage: &HostStage, id: &str) -> Option<Strin
          threads while the GPU is idle</title>\n{}</svg>\n</div>\n</div>\n<p class=\"note\">The width of a \
          frame is its share of the idle time, from {from}. It includes all that the frame called, including waits, which \
          are separate rows of the table above, where its share can be smaller. The outermost frames are at the \
-         top. If the thread was waiting, the innermost frame shows what for.{without}{left_out}</p>\n",
+         top. If the thread was waiting, the innermost frame shows what for. A function that is a part of \
+         the mean step has the same colour there.{without}{left_out}</p>\n",
         picture.frames,
     ))
 }
@@ -103,6 +107,7 @@ fn chain(name: usize, node: &Node) -> (Vec<usize>, &Node) {
 #[derive(Default)]
 struct Picture<'h> {
     names: &'h [String],
+    bar: &'h [Part],
     all_ns: u64,
     frames: String,
     drawn: usize,
@@ -125,21 +130,24 @@ impl Picture<'_> {
             let (outer, end) = chain(*name, node);
             if outer.len() < CHAIN {
                 let shown = self.name(*name);
-                self.frame(node, &shown, "", (x, depth), name % SHADES);
+                self.frame(node, &shown, "", (x, depth), &[*name]);
                 self.draw(node, x, depth + 1);
             } else {
                 let names: Vec<String> = outer.iter().map(|name| self.name(*name)).collect();
                 let shown = format!("{} ({} frames)", self.name(self.telling(&outer)), names.len());
                 let more = format!("\n{}", names.join("\n"));
-                self.frame(node, &shown, &more, (x, depth), name % SHADES);
+                self.frame(node, &shown, &more, (x, depth), &outer);
                 self.draw(end, x, depth + 1);
             }
             x += percent;
         }
     }
 
-    /// Draws one frame; `more` is what its tooltip says below its share.
-    fn frame(&mut self, node: &Node, shown: &str, more: &str, at: (f64, usize), shade: usize) {
+    /// Draws one frame, of all those in `outer`; `more` is what its tooltip says below its share.
+    fn frame(&mut self, node: &Node, shown: &str, more: &str, at: (f64, usize), outer: &[usize]) {
+        let shade = outer.first().map_or(0, |name| name % SHADES);
+        let mark = outer.iter().rev().find_map(|name| self.mark(*name));
+        let mark = mark.map_or_else(|| format!("f-{shade}"), str::to_owned);
         let (x, depth) = at;
         self.drawn += 1;
         self.deepest = self.deepest.max(depth);
@@ -153,7 +161,7 @@ impl Picture<'_> {
         self.frames.push_str(&format!(
             "<svg class=\"frame\" x=\"{x:.4}%\" width=\"{percent:.4}%\" y=\"{y}\" height=\"{BAR}\">\
              <title>{shown}: {share} %{samples}{more}</title>\
-             <rect class=\"f-{shade}\" width=\"100%\" height=\"100%\"/>\
+             <rect class=\"{mark}\" width=\"100%\" height=\"100%\"/>\
              <text x=\"3\" y=\"12\">{shown}</text></svg>\n"
         ));
     }
@@ -182,6 +190,14 @@ impl Picture<'_> {
         of(&own).or(outer.last().copied()).unwrap_or_default()
     }
 
+    /// The colour of a frame, `f (lib/a.py:3)`, in the bar of the mean step, if that has its function.
+    fn mark(&self, at: usize) -> Option<&'static str> {
+        let (function, place) = self.names.get(at)?.rsplit_once(" (")?;
+        let file = place.rsplit_once(':').map_or(place, |(file, _)| file);
+        let file = file.rsplit_once('/').map_or(file, |(_, file)| file);
+        mark_in(self.bar, &format!("{function} ({file})"))
+    }
+
     /// The name of a frame, for HTML.
     fn name(&self, at: usize) -> String {
         let known = self.names.get(at).map_or("(not known)", String::as_str);
@@ -193,7 +209,7 @@ impl Picture<'_> {
 mod tests {
     use stage2_model::{HostCause, HostStackTime, HostStage, HostUse};
 
-    use super::flame;
+    use super::{Part, flame};
 
     #[test]
     fn frames_that_call_one_frame_only_are_one_frame() {
@@ -203,7 +219,7 @@ mod tests {
         let stacks = vec![stack(&[0, 1, 2, 3], 50), stack(&[0, 1, 2, 4], 30), stack(&[], 10)];
         let known = HostStage { causes: vec![HostCause::default()], ..HostStage::default() };
         let stage = HostStage { stacks, stacks_of_ns: 100, ..known.clone() };
-        let picture = flame(&host, &stage, "flame").expect("a picture");
+        let picture = flame(&host, &stage, "flame", &[]).expect("a picture");
         assert!(
             picture.contains("step (3 frames): 80.0 %, 2 samples\nmain\nrun\nstep</title>"),
             "{picture}"
@@ -220,20 +236,28 @@ mod tests {
         ];
         let modules = HostUse { names: names.map(String::from).to_vec(), ..HostUse::default() };
         let of_modules = HostStage { stacks: vec![stack(&[0, 1, 2, 3, 4], 50)], ..stage.clone() };
-        let picture = flame(&modules, &of_modules, "flame").expect("a picture");
+        let part = Part {
+            label: "idle: Net.forward (net.py:9 and 2 more lines)".into(),
+            mark: "i-0",
+            ns: 1.0,
+            percent: 1.0,
+            to: String::new(),
+        };
+        let picture = flame(&modules, &of_modules, "flame", &[part]).expect("a picture");
+        assert!(picture.contains("class=\"i-0\"") && picture.contains("class=\"f-"), "{picture}");
         let named = "<title>Net.forward (net.py:9) (4 frames): 50.0 %, 1 sample\nrun (app.py:7)\n";
         assert!(picture.contains(named), "{picture}");
         // The last frame of the only stack is what the thread does, and stays.
         let stage = HostStage { stacks: vec![stack(&[0, 1], 5)], stacks_of_ns: 5, ..known };
-        let picture = flame(&host, &stage, "flame").expect("a picture");
+        let picture = flame(&host, &stage, "flame", &[]).expect("a picture");
         assert!(picture.contains("<title>run: 100.0 %"), "{picture}");
         // Without a sample.
         let from = "share of the idle time, from calls whose times are known";
         assert!(picture.contains(from), "{picture}");
         let stage = HostStage { samples: 40, ..stage };
-        let picture = flame(&host, &stage, "flame").expect("a picture");
+        let picture = flame(&host, &stage, "flame", &[]).expect("a picture");
         assert!(picture.contains("share of the idle time, from 40 samples."), "{picture}");
         let few = HostStage { causes: Vec::new(), ..stage };
-        assert_eq!(flame(&host, &few, "flame"), None, "too few samples for causes");
+        assert_eq!(flame(&host, &few, "flame", &[]), None, "too few samples for causes");
     }
 }

@@ -75,7 +75,12 @@ pub(super) fn header(
         let has_why = lines.iter().any(|known| known.label == WHY_LATE);
         let late = if has_why { WHY_LATE } else { LATE };
         let rows = lines.iter().map(|known| line(known, late, name_chars));
-        format!("<dl class=\"answer\">\n{}</dl>\n", rows.collect::<String>())
+        let rows = rows.collect::<String>();
+        let error = match rows.contains('±') {
+            true => "<p class=\"note\">\u{b1}: standard error.</p>\n",
+            false => "",
+        };
+        format!("<dl class=\"answer\">\n{rows}</dl>\n{error}")
     };
     let bar = super::mean_step::bar(report);
     let bar_html = bar.as_deref().unwrap_or_default();

@@ -90,13 +90,14 @@ pub(super) fn report_html(
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
          style-src '{}'; script-src '{}'; base-uri 'none'; form-action 'none'\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{title}</title>\n<style>{style}</style>\n</head>\n<body>\n",
+         <title>{title}</title>\n<style>{style}</style>\n</head>\n<body>\n\
+         <a class=\"skip\" href=\"#main\">Skip the answer</a>\n",
         hash(style),
         hash(script),
     );
     out.push_str(&header(report, &kernels, &whole.title, &parts));
     out.push_str(&contents(&parts));
-    out.push_str("<main>\n");
+    out.push_str("<main id=\"main\">\n");
     parts.iter().for_each(|part| out.push_str(&part.html()));
     out.push_str(&format!(
         "<footer>Written by {}. metrics.json holds all numbers, kernels.csv every kernel row.</footer>\n\
@@ -353,7 +354,7 @@ fn contents(parts: &[Part]) -> String {
     let stages = list(Kind::Framed);
     let stages = match stages.is_empty() {
         true => String::new(),
-        false => format!("<h2>Stages</h2>\n<ul>\n{stages}</ul>\n"),
+        false => format!("<h2>Each stage</h2>\n<ul>\n{stages}</ul>\n"),
     };
     let folded = there().filter(|part| part.kind == Kind::Folded).count();
     let details = match folded {
@@ -406,20 +407,20 @@ fn stage_section(
             format!("<div>\n{}{picture}</div>\n", heading("batch", "Step time by batch"))
         })
         .unwrap_or_default();
+    let bar = answer.and_then(|answer| {
+        let (split, found) = (answer.window.as_ref()?, answer.bottleneck.as_ref()?);
+        let scale = found.ns as f64 / split.window_ns.max(1) as f64;
+        Some(mean_step::parts(report, answer, split, number, scale))
+    });
+    let bar = bar.unwrap_or_default();
     let host = report.host.as_ref();
-    let host = host.map_or_else(String::new, |host| host_of(report, host, stage, &id));
+    let host = host.map_or_else(String::new, |host| host_of(report, host, stage, &id, &bar));
     let body = if has_gpu_work(report, stage) {
         let split = answer.and_then(|answer| window(report, answer, number, &id("window")));
         let split = split.unwrap_or_else(|| absent("its GPU window is not known", ""));
         let roofline = roofline(report, kernels, stage, rows, &id("roofline"));
         let roofline = roofline.map(|picture| heading("roofline", "Roofline") + &picture);
         let export = first_shown(&steps).map_or_else(String::new, |shown| beyond(shown, noun));
-        let bar = answer.and_then(|answer| {
-            let (split, found) = (answer.window.as_ref()?, answer.bottleneck.as_ref()?);
-            let scale = found.ns as f64 / split.window_ns.max(1) as f64;
-            Some(mean_step::parts(report, answer, split, number, scale))
-        });
-        let bar = bar.unwrap_or_default();
         let steps = timelines(&steps, noun, &id("timeline"), &bar).unwrap_or_else(|| {
             absent(
                 "no median call or step of this stage is known",
@@ -489,11 +490,17 @@ fn has_gpu_work(report: &Report, stage: &str) -> bool {
 }
 
 /// What the host does while the GPU has nothing to do for a stage; nothing where it was not sampled.
-fn host_of(report: &Report, host: &HostUse, stage: &str, id: &impl Fn(&str) -> String) -> String {
+fn host_of(
+    report: &Report,
+    host: &HostUse,
+    stage: &str,
+    id: &impl Fn(&str) -> String,
+    bar: &[mean_step::Part],
+) -> String {
     let Some(found) = host.stages.iter().find(|found| found.stage == stage) else {
         return String::new();
     };
-    let picture = flame(host, found, &id("flame")).unwrap_or_default();
+    let picture = flame(host, found, &id("flame"), bar).unwrap_or_default();
     // Remedies for what the GPU did not wait for would be wrong.
     let (ahead, told) = match host_ahead(report, stage) {
         true => (HOST_WAS_AHEAD, Cow::Owned(HostStage { advice: Vec::new(), ..found.clone() })),

@@ -450,7 +450,7 @@
         row.hidden = !is || (folds && !open);
         visible += row.hidden ? 0 : 1;
       }
-      found.textContent = visible || small ? `${visible} of ${rows.length} rows${small && !open ? `; ${small} tiny ones are folded` : ""}` : "No kernel matches all of these words";
+      found.textContent = visible || small ? `${visible} of ${rows.length} rows${small && !open ? `; ${small} more below 0.1 %` : ""}` : "No kernel matches all of these words";
       more.hidden = small === 0;
       const kernels = `${small} more ${small === 1 ? "kernel" : "kernels"}`;
       const what = `${kernels}, each below 0.1 % of the kernel time of its stage: ${sum.toFixed(3)} ms together`;
@@ -572,7 +572,7 @@
     const picture = box.querySelector(".stacks");
     // In the order of the document a frame comes directly before those that it called.
     const frames = [...picture.querySelectorAll("svg.frame")];
-    const said = make("output", { textContent: "Click a frame to look at it and what it called." });
+    const said = make("output", { textContent: "Click a frame to zoom into it and its callees." });
     const part = (frame, name) => parseFloat(frame.getAttribute(name));
     const about = (frame) => frame.querySelector("title").textContent;
     const say = (text) => said.replaceChildren(make("bdi", { textContent: text }));

@@ -242,7 +242,7 @@ pub(super) fn table(report: &Report, kernels: &Kernels<'_>, stages: &[&str]) -> 
             "<b>attains</b>: the share of the rate that the hardware allows at the kernel's operations per \
              byte, by ncu or by sampled counters; it leads to the roofline. <b>loses up to</b>: the part of its total time \
              that it would not need at that rate, so it can be compared across stages; the tooltip shows it per step, \
-             token or call. A latency-bound kernel loses less, because each of its calls keeps at least the time of the run's shortest kernel. "
+             token or call. A latency-bound kernel can lose less, because each of its calls keeps at least the time of the run's shortest kernel. "
         }
         false => "",
     };
@@ -406,7 +406,7 @@ pub(super) fn top_losses(report: &Report, kernels: &Kernels<'_>) -> Option<Strin
     };
     let latency = match rows.iter().any(is_bound_by_latency) {
         true => {
-            "A latency-bound kernel loses less than its gap to the roof, because each of its calls keeps at least \
+            "A latency-bound kernel can lose less than its gap to the roof, because each of its calls keeps at least \
              the time of the run's shortest kernel. "
         }
         false => "",

@@ -686,21 +686,30 @@ fn outliers_that_come_regularly_are_said_to() {
 
 #[test]
 fn a_cold_step_does_not_flatten_the_warm_ones() {
-    let picture = |cold_ns| {
+    let picture_of = |cold_ns, cold_steps| {
         let bucket = |first: u64| {
-            let ns = if first == 0 { cold_ns } else { 10_000_000 + first };
+            let ns = if first < cold_steps { cold_ns } else { 10_000_000 + first };
             StepBucket { first, steps: 1, min_ns: ns, mean_ns: ns, max_ns: ns }
         };
         let buckets = (0..9).map(bucket).collect();
-        let series =
-            StepSeries { buckets, outliers: Vec::new(), ..full("").step_series[0].clone() };
+        let series = StepSeries {
+            buckets,
+            cold_steps,
+            outliers: Vec::new(),
+            ..full("").step_series[0].clone()
+        };
         chart::latency(&series, None, "x")
     };
+    let of_call = picture_of(165_000_000, 3);
+    let beyond = "Not in the picture, which ends at 10.80 ms: 3 calls of the first, cold call.";
+    assert!(of_call.contains("; longest 10.00 ms;") && of_call.contains(beyond), "{of_call}");
+    let picture = |cold_ns| picture_of(cold_ns, 1);
     let far = picture(165_000_000);
     assert!(far.contains("cold: 165.00 ms</text>"), "{far}");
     assert!(far.contains("ends at 10.80 ms: the first, cold call."), "{far}");
     let near = picture(15_000_000);
     assert!(!near.contains("cold: ") && !near.contains("Not in the picture"), "{near}");
+    assert!(near.contains("; longest 10.00 ms;"), "{near}");
 }
 
 #[test]
@@ -821,7 +830,7 @@ fn the_head_answers_for_a_late_rank() {
     report.answer.lines.push(AnswerLine { label: "verdict".into(), text: "slow".into() });
     report.answer.lines.push(AnswerLine {
         label: "late rank".into(),
-        text: "rank 0 ...; meanwhile, rank 1 waits".into(),
+        text: "rank 0 is late ...; meanwhile, rank 1 waits".into(),
     });
     report.answer.lines.push(AnswerLine { label: "outliers".into(), text: "two".into() });
     let mean = Bottleneck { of: "step".into(), ns: 10_000, ..Bottleneck::default() };
@@ -847,8 +856,12 @@ fn the_head_answers_for_a_late_rank() {
     }];
     // What the page divides among lines, the summary has in full: a gain is compared with the delay.
     let in_full = summary::page(&report, &Shown::default()).markdown();
-    assert!(in_full.contains("**Late rank:** Meanwhile, rank 1 waits.\n\n"), "{in_full}");
+    assert!(
+        in_full.contains("**Late rank:** While rank 0 is late, rank 1 waits.\n\n"),
+        "{in_full}"
+    );
     let page = parse(&written(&report));
+    assert!(page.one("header").text().contains("\u{b1}: standard error."));
     let short = page.one("header").all("dl")[0].all("div");
     let labels: Vec<String> = short.iter().map(|line| line.one("dt").text()).collect();
     let expected =
@@ -856,10 +869,10 @@ fn the_head_answers_for_a_late_rank() {
     assert_eq!(labels, expected);
     assert_eq!(
         short[1].one("dd").text(),
-        "rank 0 in 9 of 9 steps, by 2.00 ms (median), on the host."
+        "rank 0 is late in 9 of 9 steps, by 2.00 ms (median), on the host."
     );
     let late = short[2].one("dd");
-    let said = "Its host spends 0.90 ± 0.10 ms more per step \
+    let said = "Rank 0's host spends 0.90 ± 0.10 ms more per step \
                 than the others in slow (a.py:3). Samples do not explain the other 1.10 ms: record for longer, or with \
                 profiling.collector.host=1000. Host code of the late steps";
     assert_eq!(late.text(), said);

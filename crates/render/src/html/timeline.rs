@@ -112,7 +112,9 @@ pub(super) fn timelines(
 ) -> Option<String> {
     let Some((late, waiting)) = late_and_waiting(of_stage) else {
         let first = of_stage.first()?;
-        return Some(timeline(first, noun, Extent::of(first), id, bar));
+        let picture = timeline(first, noun, Extent::of(first), id, bar);
+        let about = if picture.contains("<svg") { about(first, noun) } else { String::new() };
+        return Some(picture + &about);
     };
     let start_ns = late.start_ns.min(waiting.start_ns);
     let before =
@@ -136,11 +138,18 @@ pub(super) fn timelines(
     };
     Some(format!(
         "<p class=\"note\">The same {noun} on both ranks, on one time axis: {which}. \
-         In this one, {} waits {} for the other.</p>\n<div class=\"ranks\">\n{}{}</div>\n",
+         In this {noun}, {} waits {} for {}.</p>\n<div class=\"ranks\">\n{}{}</div>\n{}{}",
         foreign(&waiting.rank.clone().unwrap_or_default().who),
         shown_time(waited_ns as f64),
+        foreign(&late.rank.clone().unwrap_or_default().who),
         of_rank(late, id),
-        of_rank(waiting, &format!("{id}-2"))
+        of_rank(waiting, &format!("{id}-2")),
+        about(late, noun),
+        if about(waiting, noun) == about(late, noun) {
+            String::new()
+        } else {
+            about(waiting, noun)
+        },
     ))
 }
 
@@ -280,17 +289,23 @@ fn height_of_samples(host: &TimelineHost) -> u64 {
 /// What the lane of samples is of.
 fn of_samples(host: &TimelineHost, noun: &str) -> String {
     format!(
-        " Host samples show which function the launching thread runs at this point of a {noun}. They are {} of {} of \
-         about this length, because one {noun} has too few. Where no function has half of the samples, the functions \
-         are stacked, and their heights are their shares. A function that is a part of the mean step has the same \
-         colour there.",
+        " {} of the host are pooled from {} of similar length.",
         counted(host.samples, "sample"),
         counted(host.steps, noun),
     )
 }
 
+/// What the lane of samples shows, of any rank.
+fn about_samples(noun: &str) -> String {
+    format!(
+        " Host samples show what the launching thread runs at each point of a {noun}; one {noun} has too few. Where no \
+         function has half of the samples, the functions are stacked, and their heights are their shares. A function \
+         that is a part of the mean step has the same colour there."
+    )
+}
+
 /// The colour of a function, `f (a.py)`, in the bar, which names it with its line: `idle: f (a.py:3)`.
-fn mark_in(bar: &[Part], name: &str) -> Option<&'static str> {
+pub(super) fn mark_in(bar: &[Part], name: &str) -> Option<&'static str> {
     let named = name.strip_suffix(')')?;
     let is_it = |part: &&Part| {
         let code = part.label.strip_prefix(IDLE).and_then(|code| code.strip_prefix(named));
@@ -330,6 +345,18 @@ fn legend(timeline: &StepTimeline) -> String {
         let ms = if sums.whole { format!(" {}", shown_time(*ns as f64)) } else { String::new() };
         swatch(mark, &format!("{label}{ms}"))
     };
+    let mut shown: String = entries.iter().filter(|(_, _, ns)| *ns > 0).map(entry).collect();
+    if timeline.host.is_some() {
+        for (mark, label) in SAMPLES {
+            shown.push_str(&swatch(mark, label));
+        }
+    }
+    format!("<ul class=\"legend\">\n{shown}</ul>\n")
+}
+
+/// What is to be known to read a picture, of any rank.
+fn about(timeline: &StepTimeline, noun: &str) -> String {
+    let sums = &timeline.sums;
     let note = match sums.whole {
         true => {
             "Times are of the whole step, including what is not drawn. Work that overlaps counts in full."
@@ -344,13 +371,8 @@ fn legend(timeline: &StepTimeline) -> String {
              other steps of its stage as busy."
         }
     };
-    let mut shown: String = entries.iter().filter(|(_, _, ns)| *ns > 0).map(entry).collect();
-    if timeline.host.is_some() {
-        for (mark, label) in SAMPLES {
-            shown.push_str(&swatch(mark, label));
-        }
-    }
-    format!("<ul class=\"legend\">\n{shown}</ul>\n<p class=\"note\">{note}{overlaps}</p>\n")
+    let samples = timeline.host.as_ref().map(|_| about_samples(noun)).unwrap_or_default();
+    format!("<p class=\"note\">{note}{overlaps}{samples}</p>\n")
 }
 
 fn by_class(work: &[TimelineSum]) -> Vec<(&str, u64)> {

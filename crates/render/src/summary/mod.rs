@@ -76,8 +76,9 @@ fn late_in_full(report: &Report) -> String {
     let mut late: Vec<_> = lines.into_iter().filter(|line| line.label == "late rank").collect();
     // How late it is, the line in short has.
     for line in &mut late {
-        if let Some((_, rest)) = line.text.split_once("; meanwhile, ") {
-            line.text = format!("Meanwhile, {rest}");
+        if let Some((late, rest)) = line.text.split_once("; meanwhile, ") {
+            let who = late.split_once(" is late").map_or("it", |(who, _)| who);
+            line.text = format!("While {who} is late, {rest}");
         }
     }
     paragraphs(&late)

@@ -622,7 +622,7 @@ impl Stage<'_> {
             [self.removal(what, kernels_ns)?, self.removal("launch gaps around them", gaps_ns)?];
         Some(Vanishing {
             ns: kernels_ns + gaps_ns,
-            condition: format!("{what} vanish"),
+            condition: format!("{what} are removed"),
             removes: parts.into_iter().filter(|part| part.percent >= 0.05).collect(),
             ..Vanishing::default()
         })
@@ -638,14 +638,14 @@ impl Stage<'_> {
             }
             Rule::LaunchBound | Rule::HostAhead | Rule::HostGaps => self.parts(
                 &[WindowKind::LaunchGaps, WindowKind::OtherIdle],
-                "the GPU's idle time vanishes",
+                "all GPU idle time is removed",
             ),
             Rule::HostCause | Rule::HostFault => self.without_cause(measured, takeaway),
             Rule::Waiting => self.without_waiting(),
             Rule::Communication => {
-                self.parts(&[WindowKind::Transfer], "exposed communication vanishes")
+                self.parts(&[WindowKind::Transfer], "exposed communication is removed")
             }
-            Rule::ExposedCopies => self.parts(&[WindowKind::Copies], "exposed copies vanish"),
+            Rule::ExposedCopies => self.parts(&[WindowKind::Copies], "exposed copies are removed"),
             Rule::Fusible => self.without_classes(&FUSIBLE, "kernels that could be fused"),
             Rule::Copies => self.without_classes(&[KernelClass::Copy], "copy kernels"),
             Rule::FarFromRoof | Rule::LowOccupancy => self.at_its_roof(measured, takeaway),

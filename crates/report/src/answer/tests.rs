@@ -354,7 +354,7 @@ mod first {
         assert!((first.factor.expect("known") - 1000.0 / 197.0).abs() < 1e-9, "{first:?}");
         assert_eq!(
             first.gain().expect("known"),
-            "up to 5.1x faster if the GPU's idle time vanishes: launch gaps 79.9 % + other idle 0.4 % = 80.3 % \
+            "up to 5.1x faster if all GPU idle time is removed: launch gaps 79.9 % + other idle 0.4 % = 80.3 % \
              of the window"
         );
         let idle = gain(&[Rule::HostGaps], &parts, None);
@@ -381,12 +381,12 @@ mod first {
         assert!((fused.factor.expect("known") - 1000.0 / left).abs() < 1e-9, "{fused:?}");
         assert_eq!(
             fused.gain().expect("known"),
-            "up to 1.92x faster if kernels that could be fused vanish: kernels that could be fused 7.9 % + launch \
+            "up to 1.92x faster if kernels that could be fused are removed: kernels that could be fused 7.9 % + launch \
              gaps around them 39.9 % = 47.8 % of the window"
         );
         let copies = gain(&[Rule::ExposedCopies], &[(Compute, 800), (Copies, 200)], None);
         assert_eq!((copies.rule, copies.factor), (Rule::ExposedCopies, Some(1.25)));
-        let said = "up to 1.25x faster if exposed copies vanish: copies 20.0 % of the window";
+        let said = "up to 1.25x faster if exposed copies are removed: copies 20.0 % of the window";
         assert_eq!(copies.gain().expect("known"), said);
         let ranks = gain(&[Rule::Waiting], &[(Compute, 600), (Waiting, 400)], None);
         assert!((ranks.factor.expect("known") - 1000.0 / 600.0).abs() < 1e-9, "{ranks:?}");
@@ -481,7 +481,7 @@ mod first {
         let parts = [(Compute, 100), (LaunchGaps, 900)];
         let capped = gain(&[Rule::LaunchBound], &parts, Some(4.0));
         assert_eq!(capped.factor, Some(4.0));
-        let said = "up to 4.0x faster if the GPU's idle time vanishes: launch gaps 90.0 % of the window, as far as \
+        let said = "up to 4.0x faster if all GPU idle time is removed: launch gaps 90.0 % of the window, as far as \
                     the floor allows";
         assert_eq!(capped.gain().expect("known"), said);
         assert_eq!(gain(&[Rule::LaunchBound], &parts, Some(0.8)).factor, None);

@@ -560,13 +560,13 @@ mod tests {
         };
         let sent = |limit: u32| {
             format!(
-                "Give each step more requests: send more at once (a step has 16.0, and --max-num-seqs allows {limit})"
+                "Batch more requests per step: send more at once (a step has 16.0, and --max-num-seqs allows {limit})"
             )
         };
         assert_eq!(said(&["vllm", "--max-num-seqs", "256"]), (sent(256), 32.0));
         assert_eq!(said(&["vllm", "--max-num-seqs", "24"]), (sent(24), 24.0));
         let raised =
-            "Give each step more requests: raise --max-num-seqs (a step has 16.0 of 16 requests)";
+            "Batch more requests per step: raise --max-num-seqs (a step has 16.0 of 16 requests)";
         assert_eq!(said(&["vllm", "--max-num-seqs=16"]), (raised.to_owned(), 32.0));
         for unknown in [&["vllm"][..], &["vllm", "--max-num-seqs"], &["--max-num-seqs", "all"]] {
             assert!(said(unknown).0.contains(": send more at once, and raise"), "{unknown:?}");

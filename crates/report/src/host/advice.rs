@@ -178,7 +178,7 @@ fn said(kind: HostAdviceKind, waits: Option<&HostFrame>) -> (String, String) {
 }
 
 /// The advice that makes every cost of a step count for more tokens.
-pub(crate) const MORE_REQUESTS: &str = "Give each step more requests";
+pub(crate) const MORE_REQUESTS: &str = "Batch more requests per step";
 
 /// The command that shows the functions of a thread, which is called as in reports; of one without a name, those of the
 /// process.
@@ -201,13 +201,13 @@ pub(crate) fn remedy(cause: &HostCause, name: &str, never_waits: bool, is_own: b
         // One of the many functions that an engine runs in each step.
         _ if !is_own => {
             return format!(
-                "Batch more requests per step, so that the engine's code runs less often per token, or run the engine on \
+                "{MORE_REQUESTS}, so that the engine's code runs less often per token, or run the engine on \
                  a faster core."
             );
         }
         HostCauseKind::EngineCode | HostCauseKind::FrameworkCode => {
             return format!(
-                "{MORE_REQUESTS} or tokens, so that {name} runs less often, or make it faster."
+                "Batch more requests or tokens per step, so that {name} runs less often, or make it faster."
             );
         }
         HostCauseKind::UserCode => {

@@ -45,8 +45,8 @@ pub(super) fn definitions() -> Vec<Definition> {
              caches, allocation). It is shown separately: medians, means, deviations, MFU and MBU \
              exclude it wherever it can be told apart, and sums include it. If a stage has no other, \
              and enough steps in it, these stand for others, with a label. A start/end range that \
-             outlives its enclosing range continues under another path. That path receives the \
-             time, but no instance.",
+             outlives its enclosing range continues under another path. The time counts under \
+             that path; the instance does not.",
         ),
         (
             "step",

@@ -275,7 +275,7 @@ fn lines_of_one_function_are_one_cause_and_its_rows_stand_below_it() {
     let first = line(&report, "first");
     assert!(
         first.contains(
-            "Give each step more requests or tokens, so that async_copy_to_gpu (buffer_utils.py:40 and 1 more line) runs \
+            "Batch more requests or tokens per step, so that async_copy_to_gpu (buffer_utils.py:40 and 1 more line) runs \
              less often, or make it faster."
         ),
         "{first}"

@@ -90,7 +90,7 @@ fn ends_by_a_signal_or_an_exec_are_told_by_name() {
     assert!(verdict.starts_with("complete: "), "{verdict}");
     let has = |part: &str| findings.iter().any(|what| what.contains(part));
     assert!(has("(ended by SIGTERM): 1 (h-1.s2t)") && has("(exec)): 1 (h-2.s2t)"), "{findings:?}");
-    assert!(page.contains("complete, ended by SIGTERM"), "{page}");
+    assert!(page.contains("complete; written in full, then ended by SIGTERM"), "{page}");
     // It went on, and nobody knows how it ended.
     let (verdict, _, page) = told(&[("h-1.s2t", 1, 9, &["signal 15", ""])]);
     assert!(verdict.contains("killed, or are still running: 1"), "{verdict}");

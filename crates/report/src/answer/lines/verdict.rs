@@ -389,10 +389,10 @@ mod tests {
             action(&Report::default(), &blocked),
             "blocked in cuMemAlloc from f (a.py:3): do not"
         );
-        let more = first(Rule::HostGaps, "Give each step more requests: send more at once.");
+        let more = first(Rule::HostGaps, "Batch more requests per step: send more at once.");
         assert_eq!(
             in_words(&Report::default(), &more).in_short,
-            "give each step more requests: they share the host's time per step (up to 2.0x the tokens/s if a larger step takes no longer)"
+            "batch more requests per step: they share the host's time per step (up to 2.0x the tokens/s if a larger step takes no longer)"
         );
         let idle = Removed { what: "other idle".into(), percent: 50.0 };
         let earlier =

@@ -140,6 +140,9 @@ fn of_stage(speak: Speaker<'_>) -> Vec<Takeaway> {
 /// What to do about gaps between kernels that no graph launches, wherever the host was meanwhile.
 pub(crate) const LAUNCH_LESS_OFTEN: &str = "Launch less often: CUDA graphs (torch.compile with mode=reduce-overhead, or the \
     serving engine's own), then fusion, then a larger batch.";
+/// What to do about a kernel that is far from its roof.
+const TRY_ANOTHER: &str = "try another implementation or library version, other shapes (padding to multiples of 64), or \
+    fusion";
 /// What to do where nothing of a job was compared.
 const RECORD_RANKS: &str = "Record every rank (section Collectives lists what is missing) to tell a late rank \
     from slow transfers.";
@@ -433,9 +436,9 @@ impl Speaker<'_> {
                 let graphs = if graphs { "" } else { ", such as with CUDA graphs" };
                 let why = "the host never waits for the GPU, so reordering its work does not help";
                 match &s.more_requests {
-                    Some(MoreRequests { then, .. }) => format!("{then}. Or give the host less per step{graphs}: {why}"),
+                    Some(MoreRequests { then, .. }) => format!("{then}. Or do less host work per step{graphs}: {why}"),
                     None => format!(
-                        "Give the GPU more per step, such as a larger batch, or the host less{graphs}: {why}"
+                        "Give the GPU more work per step, such as a larger batch, or do less host work{graphs}: {why}"
                     ),
                 }
             } else {
@@ -683,9 +686,15 @@ impl Speaker<'_> {
         let short = shorten_kernel(&kernel.kernel, NAME_CHARS);
         let product = matches!(kernel.class, KernelClass::Gemm | KernelClass::Moe);
         if self.stage.decode && product && kernel.bound == Some(Bound::Memory) {
-            let then = "Read fewer bytes of weights per token: quantisation, or a larger \
-                        batch, which reads them once for more tokens.";
-            return Some(say(Rule::MemoryBoundProduct, evidence, name, Some(then)));
+            let far = match attainable.is_some_and(|share| share < NEAR_ROOF_SHARE) {
+                true => format!(" It is also far from its roof: {TRY_ANOTHER}."),
+                false => String::new(),
+            };
+            let then = format!(
+                "Read fewer bytes of weights per token: quantisation, or a larger batch, which reads them once for \
+                 more tokens.{far}"
+            );
+            return Some(say(Rule::MemoryBoundProduct, evidence, name, Some(&then)));
         }
         let occupancy = self::percent(kernel.achieved_occupancy_percent);
         if let Some(occupancy) = occupancy.filter(|o| *o < LOW_OCCUPANCY_PERCENT)
@@ -706,10 +715,7 @@ impl Speaker<'_> {
             );
             (Rule::NearRoof, then)
         } else {
-            let then = format!(
-                "{short} is far from its roof: try another implementation or library version, other shapes \
-                 (padding to multiples of 64), or fusion."
-            );
+            let then = format!("{short} is far from its roof: {TRY_ANOTHER}.");
             (Rule::FarFromRoof, then)
         };
         let share = of_kernel("attainable_percent", attainable? * 100.0);
@@ -818,7 +824,9 @@ pub struct Recommended<'t> {
     pub text: &'t str,
     /// The takeaway that the answer puts first, else the one that concerns the most time.
     pub first: &'t Takeaway,
-    /// Further takeaways that call for the same.
+    /// Another takeaway that calls for the same, ...
+    pub second: Option<&'t Takeaway>,
+    /// ... and how many there are besides the first.
     pub further: usize,
     /// Part of the windows of all stages that they concern together, percent: as in [`Takeaway`].
     pub concerns_percent: Option<f64>,
@@ -837,9 +845,11 @@ pub fn recommendations<'t>(takeaways: &'t [Takeaway], answer: &'t Answer) -> Vec
             // They are of different stages, or kernels.
             Some(known) => {
                 known.further += 1;
+                let mut other = takeaway;
                 if is_first_step(takeaway) && !is_first_step(known.first) {
-                    known.first = takeaway;
+                    other = std::mem::replace(&mut known.first, takeaway);
                 }
+                known.second.get_or_insert(other);
                 let parts = [known.concerns_percent, takeaway.concerns_percent];
                 known.concerns_percent =
                     parts.into_iter().flatten().reduce(|a, b| (a + b).min(100.0));
@@ -847,6 +857,7 @@ pub fn recommendations<'t>(takeaways: &'t [Takeaway], answer: &'t Answer) -> Vec
             None => given.push(Recommended {
                 text,
                 first: takeaway,
+                second: None,
                 further: 0,
                 concerns_percent: takeaway.concerns_percent,
             }),

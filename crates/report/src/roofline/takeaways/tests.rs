@@ -317,7 +317,9 @@ fn one_cause_is_the_advice_from_its_own_share_on() {
         short_gaps_percent: None,
         ..eager_decode()
     }]);
-    assert!(advice(&said, HostGaps).starts_with("Send more requests at once. Or give the host"));
+    assert!(
+        advice(&said, HostGaps).starts_with("Send more requests at once. Or do less host work")
+    );
     assert_eq!(experiment(&said), Some(Experiment::more("tokens_per_s")));
 }
 
@@ -457,13 +459,20 @@ fn far_from_the_bandwidth_says_how_much_of_the_time_reads() {
 #[test]
 fn kernels_speak_by_what_holds_them_up() {
     type Change = fn(&mut KernelMeasurements);
-    let cases: [(bool, Change, Rule, &str, &str); 11] = [
+    let cases: [(bool, Change, Rule, &str, &str); 12] = [
         (
             true,
             |k| (k.bound, k.attainable_share) = (Some(Bound::Memory), Some(0.8)),
             MemoryBoundProduct,
             "memory-bound, 80 % of what is attainable",
             "quantisation",
+        ),
+        (
+            true,
+            |k| (k.bound, k.attainable_share) = (Some(Bound::Memory), Some(0.6)),
+            MemoryBoundProduct,
+            "memory-bound, 60 % of what is attainable",
+            "more tokens. It is also far from its roof: try another implementation",
         ),
         (
             false,
