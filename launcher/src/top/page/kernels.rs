@@ -9,8 +9,8 @@ use stage2_contract::text::shorten_kernel;
 use stage2_live::class_label;
 
 use super::{
-    KERNEL_COLUMNS, KernelOrder, Row, View, WIDE, WITH_CALLS, bold, marked, padded, part, plain,
-    share, short, unit,
+    KERNEL_COLUMNS, KernelOrder, Row, View, WIDE, WITH_CALLS, bold, marked, most_columns, padded,
+    part, plain, share, short, unit,
 };
 
 /// The row of all copies and fills together.
@@ -90,7 +90,9 @@ pub(super) fn kernel_table(
     let calls = row.recorded;
     let (has_calls, is_wide) = (width >= WITH_CALLS && calls > 0.0, width >= WIDE);
     let besides = 41 + if has_calls { 20 } else { 0 } + if is_wide { 16 } else { 0 };
-    let name_width = width.saturating_sub(besides).clamp(8, KERNEL_COLUMNS);
+    let longest = kernels.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    let most = most_columns(KERNEL_COLUMNS, longest, width);
+    let name_width = width.saturating_sub(besides).clamp(8, most);
     let per = unit(&row.sum).to_uppercase();
     let title = format!(
         "  {} {:>6}  {} {:>6} {:>8}{}{}",

@@ -308,6 +308,41 @@ fn what_limits_the_stage_is_in_the_first_lines() {
     assert!(answer([20, 10, 0], 70).ends_with(" …schedule (scheduler.py:212)"));
 }
 
+/// Hazard (Watching what runs): The host waits for the GPU, and the wait is taken for what the GPU waits for.
+/// Promise: The page says that the host is ahead, as a report does, and names another cause only as what it is.
+#[test]
+fn a_wait_for_the_gpu_is_no_cause() {
+    let page = |calls: [(&str, f64); 2], parts: [u64; 2]| {
+        let mut view = view();
+        view.look.processes.truncate(1);
+        let process = &mut view.look.processes[0];
+        let decode = process.window.stages.get_mut("decode").expect("a stage");
+        [decode.busy_ns, decode.gaps_ns] = parts.map(|of| of * 90_000_000);
+        let waits = calls.map(|(call, percent)| HostCause {
+            kind: HostCauseKind::CudaCall,
+            called: Some(call.into()),
+            percent,
+            ..HostCause::default()
+        });
+        process.window.host.causes.extend(waits);
+        let shown = text(&view, 80, 24);
+        (shown[2].clone(), of_hosts(&shown)[0].trim_end().to_owned())
+    };
+    let two = [("cuStreamSynchronize", 36.0), ("cuMemcpyDtoHAsync", 19.0)];
+    let ahead = "host ahead of the GPU (waits in cuStreamSynchronize)";
+    let (answer, first) = page(two, [20, 10]);
+    assert_eq!(answer, format!("decode: GPU idle 70.0%, {ahead}"));
+    assert!(first.ends_with(&format!("  55.0%  {ahead}")), "{first}");
+    let (answer, _) = page(two, [20, 70]);
+    assert!(answer.starts_with("decode: gaps in GPU work take 70.0%, host ahead "), "{answer}");
+    // Less than half of the time does not decide, and a call that is no wait is a cause.
+    let (answer, first) = page([two[0], ("cuMemAlloc", 1.0)], [20, 10]);
+    assert!(answer.contains("first cause: Scheduler.schedule"), "{answer}");
+    assert!(first.contains("41.0%  Scheduler.schedule"), "{first}");
+    let (answer, _) = page([("cuStreamSynchronize", 45.0), ("cuMemAlloc", 46.0)], [20, 10]);
+    assert!(answer.ends_with(", first cause: blocked in cuMemAlloc"), "{answer}");
+}
+
 /// Hazard (Watching what runs): The settings of a run state its tokens, and its page has no rate until there is a report.
 /// Promise: It has one while the run goes on: that of the steps of the decode, and of the prefill before each decode.
 #[test]
@@ -514,9 +549,9 @@ fn the_last_minute_is_a_column_a_second_and_ends_with_the_newest() {
         found.unwrap_or_else(|| panic!("{start} is not in {lines:#?}")).as_str()
     };
     // 40 ms, no step, 60 ms; an idle GPU is a low bar and no gap.
-    let older = " ".repeat(55);
-    assert_eq!(find("  STEP ms"), format!("  STEP ms {older}▆ █ 40.0-60.0"));
-    assert_eq!(find("  GPU "), format!("  GPU     {older}▁▅█ 0.0%-100%"));
+    let older = " ".repeat(43);
+    assert_eq!(find("  STEP ms"), format!("  STEP ms, last 46 s  {older}▆ █ 40.0-60.0"));
+    assert_eq!(find("  GPU,"), format!("  GPU, last 46 s      {older}▁▅█ 0.0%-100%"));
     let gpu = "GPU0 412 W 1980 MHz memory 2619 MHz 61 C 20.0 of 80.0 GiB";
     let limited = format!("  rank 0 {gpu} ! power limit");
     assert_eq!(find("  rank 0"), limited, "one line at 80 columns");
@@ -744,6 +779,46 @@ fn the_causes_of_idle_time_have_a_line_each_and_more_where_there_is_room() {
     let wide = text(&view, 200, 50).join("\n");
     let whole = "waiting for the GIL held by 'detokenizer' in Scheduler.schedule (scheduler.py:99)";
     assert!(wide.contains(whole), "{wide}");
+    // A page of text has all, and one for a program whole names.
+    view.is_text = true;
+    assert!(text(&view, 80, 50).join("\n").contains("sleeping in Scheduler.schedule"));
+    let name = "k".repeat(300);
+    view.look.processes[0].window.kernels[0].name.clone_from(&name);
+    assert!(text(&view, UNCUT, 50).join("\n").contains(&name));
+}
+
+/// Hazard (Watching what runs): Of two runs one has ended, and its last rates look as if they were of now.
+/// Promise: Next to a run that is recorded it has no rates, and its row has the age of its numbers.
+#[test]
+fn a_run_that_ended_next_to_a_live_one_has_its_age_and_no_rates() {
+    let mut view = view();
+    for (process, run) in view.look.processes.iter_mut().zip(["run-a", "run-b"]) {
+        process.file = format!("/srv/{run}/collector/{}.s2t", process.pid);
+        process.window.stages.get_mut("decode").expect("a stage").steps_with_tokens = 200;
+        process.window.stages.get_mut("decode").expect("a stage").tokens = 2_000;
+    }
+    view.phases.clear();
+    let rates = |view: &View| {
+        let shown = text(view, 160, 40);
+        let has = |run: &str, part: &str| {
+            let mut row = shown.iter().filter(|line| line.contains(&format!("{run} decode ")));
+            row.any(|line| line.contains(part))
+        };
+        ["run-a", "run-b"].map(|run| ["steps/s", " 200 ", " 800"].map(|part| has(run, part)))
+    };
+    assert_eq!(rates(&view), [[true; 3]; 2], "{:#?}", text(&view, 160, 40));
+    let ended = &mut view.look.processes[1];
+    (ended.state, ended.window.end_wall_ns) = (FileState::Ended, Some(1_000_000_000));
+    view.now_ns = 303_200_000_000;
+    view.look.processes[0].window.end_wall_ns = Some(300_000_000_000);
+    assert_eq!(rates(&view), [[true; 3], [false; 3]], "{:#?}", text(&view, 160, 40));
+    let shown = text(&view, 80, 30);
+    let row = |pid: &str| shown.iter().find(|line| line.contains(pid)).expect("a row").clone();
+    assert!(row(" 72 run-b").contains(" ended 5 min "), "{shown:#?}");
+    assert!(row(" 71 run-a").contains(" recording  "), "{shown:#?}");
+    // All have ended: the first line shows it.
+    view.look.processes[0].state = FileState::Ended;
+    assert_eq!(rates(&view), [[true; 3]; 2], "{:#?}", text(&view, 160, 40));
 }
 
 /// Processes of which the last one is late: its host waits for the GIL for longer than those of the others.
@@ -1526,7 +1601,8 @@ fn how_busy_a_gpu_is_that_is_not_recorded_is_not_known() {
     assert!(decode.contains(" - ") && !decode.contains("100%"), "{shown:#?}");
     assert_eq!(decode.split_whitespace().nth(5), Some("-"), "{shown:#?}");
     // The reason is stated: no number of GPU work is a zero, and there is no chart of it.
-    let chart = |view: &View| text(view, 130, 40).iter().any(|line| line.starts_with("  GPU  "));
+    let chart =
+        |view: &View| text(view, 130, 40).iter().any(|line| line.starts_with("  GPU, last "));
     assert!(chart(&view));
     view.look.processes.iter_mut().for_each(|process| process.has_no_gpu_records = true);
     let shown = text(&view, 130, 40);
