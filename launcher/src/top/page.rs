@@ -36,7 +36,7 @@ use stage2_contract::order::Order as _;
 use stage2_contract::stats::P99_VALUES;
 use stage2_contract::text::numbers::count;
 use stage2_contract::text::shorten;
-use stage2_live::{FileState, Look, SILENT_NS, StageNumbers, Watched, Window};
+use stage2_live::{FileState, Look, SILENT_NS, StageNumbers, Watched, Window, class_label};
 use stage2_model::{HOST_SAMPLES_LEAST, PathKind, PathRow, Role, TAIL_VALUES, TokenCounts};
 use stage2_read::roles::{Meant, RoleSettings};
 use stage2_read::trace::stats::Series;
@@ -64,7 +64,7 @@ pub(crate) struct State {
     pub(crate) only: Option<Id>,
     /// The next key states whether this is to be done.
     pub(crate) asked: Option<Switch>,
-    /// Only stages and kernels with this in their names are shown. Empty: all.
+    /// Only stages and kernels with this in their names, or in the class, are shown. Empty: all.
     pub(crate) filter: String,
     /// Keys change the filter.
     pub(crate) types: bool,
@@ -76,6 +76,11 @@ impl State {
     /// Whether a name is one of those that are looked for.
     fn is_wanted(&self, name: &str) -> bool {
         name.to_lowercase().contains(&self.filter.to_lowercase())
+    }
+
+    /// The same of a kernel, which is also looked for by its class.
+    fn is_wanted_kernel(&self, name: &str, class: u8) -> bool {
+        self.is_wanted(name) || self.is_wanted(class_label(class))
     }
 }
 
@@ -501,8 +506,10 @@ fn rows_of_run(view: &View) -> Vec<Row> {
     if !view.state.filter.is_empty() {
         // A stage is also looked for by its kernels.
         let kernels = shown(view).flat_map(|process| &process.window.kernels);
-        let with_kernel: BTreeSet<&str> =
-            kernels.filter(|of| view.state.is_wanted(&of.name)).map(|of| &*of.stage).collect();
+        let with_kernel: BTreeSet<&str> = kernels
+            .filter(|of| view.state.is_wanted_kernel(&of.name, of.class))
+            .map(|of| &*of.stage)
+            .collect();
         all.retain(|name, _| view.state.is_wanted(name) || with_kernel.contains(name));
     }
     let mut rows: Vec<Row> = all.into_values().collect();

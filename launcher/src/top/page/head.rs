@@ -41,9 +41,9 @@ pub(super) fn head(view: &View, width: usize) -> Vec<Line<'static>> {
     let newest = look.processes.iter().filter_map(|process| process.window.end_wall_ns).max();
     let age = match newest.map(|end| age(view.now_ns.saturating_sub(end) as f64 / 1e9)) {
         _ if look.is_reading => reading(look),
-        Some(age) if look.catches_up => format!("data of {age} ago, {}", reading(look)),
+        Some(age) if look.catches_up => format!("{age} behind, {}", reading(look)),
         Some(age) if view.ended.is_some() => format!("ended {age} ago"),
-        Some(age) => format!("data of {age} ago"),
+        Some(age) => format!("{age} behind"),
         None if is_first(view) => FIRST.to_owned(),
         None => "no data yet".to_owned(),
     };

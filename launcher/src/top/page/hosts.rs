@@ -79,8 +79,8 @@ pub(super) fn hosts<'v>(
             let is_whole = all.iter().any(|of| of.window.is_whole);
             // Of a run that goes on, also between calls.
             let span = if is_whole { String::new() } else { span(view) };
-            let span = span.trim().replace("last", ", LAST");
-            Place::All(format!("ALL STAGES{of_run}{span}"))
+            let span = span.trim().replace("last", ", last");
+            Place::All(format!("all stages{of_run}{span}"))
         }
     };
     if hosts.is_empty() {
@@ -170,12 +170,12 @@ fn host_lines(
     let all = match place {
         Place::Stage(of) | Place::All(of) => of.as_str(),
     };
-    let titles = ["WHAT THE HOST DID WHILE NO WORK RAN", "HOST WHILE NO WORK RAN", "HOST"]
-        .map(|title| format!("{title}, IN {all}"));
+    let titles = ["WHAT THE HOST DID WHILE NO WORK RAN", "WHAT THE HOST DID MEANWHILE", "HOST"]
+        .map(|title| format!("{title} ({all})"));
     let fits = |title: &&String| title.chars().count() <= text_width;
     // The row that is chosen names the run, too.
     let last =
-        format!("HOST, IN {}", of_run.map_or_else(|| all.to_owned(), |of| all.replace(of, "")));
+        format!("HOST ({})", of_run.map_or_else(|| all.to_owned(), |of| all.replace(of, "")));
     let title = titles.iter().find(fits).unwrap_or(&last);
     let mut lines = vec![bold(&line_of("PROCESS", UNUSED, "SHARE", title), width)];
     for (who, unused, causes, why, each) in rows {

@@ -127,7 +127,7 @@ fn all_that_matters_fits_into_80_by_24_without_colour() {
     assert_eq!(shown.len(), 24);
     assert!(shown.iter().all(|line| line.chars().count() <= 80), "{shown:#?}");
     let whole = shown.join("\n");
-    let parts = "2 processes, 2 recording|data of 3 s ago  last 10 s|placed 100%|in ranges 99.8%|> decode|  prefill|\
+    let parts = "2 processes, 2 recording|3 s behind  last 10 s|placed 100%|in ranges 99.8%|> decode|  prefill|\
                  gemm|attention|flash_fwd|71 node-1|stopping|70.0%|q quit";
     for part in parts.split('|') {
         assert!(whole.contains(part), "{part} is not in\n{whole}");
@@ -147,7 +147,7 @@ fn all_that_matters_fits_into_80_by_24_without_colour() {
     later.look.processes[1].is_behind = true;
     let shown_later = text(&later, 80, 24);
     assert!(
-        shown_later[0].contains("data of 3 s ago, reading 120 of 300 MB, 9 s left"),
+        shown_later[0].contains("3 s behind, reading 120 of 300 MB, 9 s left"),
         "{shown_later:#?}"
     );
     let row = shown_later.iter().find(|line| line.contains(" 72 node-1")).expect("a process");
@@ -159,7 +159,7 @@ fn all_that_matters_fits_into_80_by_24_without_colour() {
         "{whole}"
     );
     // What is read so far would look like all of it.
-    for part in ["decode", "gemm", "placed", "49.8", "NO WORK RAN"] {
+    for part in ["decode", "gemm", "placed", "49.8", "NO WORK"] {
         assert!(!whole.contains(part), "{part} is in\n{whole}");
     }
     let decode = shown.iter().find(|line| line.starts_with("> decode")).expect("a row");
@@ -467,14 +467,14 @@ fn a_page_has_one_window_and_names_its_run() {
     view.look.processes.iter_mut().for_each(|process| process.window.ns = 3_500_000_000);
     view.name = "vllm-sorting-of-friday".into();
     let shown = text(&view, 120, 40);
-    assert!(shown[0].ends_with("data of 3 s ago  last 3.5 s"), "{}", shown[0]);
-    assert!(shown.iter().any(|line| line.contains("IN ALL STAGES, LAST 3.5 s")), "{shown:#?}");
+    assert!(shown[0].ends_with("3 s behind  last 3.5 s"), "{}", shown[0]);
+    assert!(shown.iter().any(|line| line.contains("(all stages, last 3.5 s)")), "{shown:#?}");
     for (width, name, end) in [
         (120, "stage2 top  vllm-sorting-of-friday  2 processes", "last 3.5 s"),
         (80, "vllm-sorting-of-friday  2 processes", "last 3.5 s"),
-        (64, "vllm-sor", "2 recording  data of 3 s ago"),
-        (40, "vllm-", "data of 3 s ago"),
-        (30, "vllm-", "data of 3 s ago"),
+        (60, "vllm-sor", "2 recording  3 s behind"),
+        (40, "vllm-", "last 3.5 s"),
+        (30, "vllm-", "3 s behind"),
     ] {
         let first = &text(&view, width, 24)[0];
         assert!(first.starts_with(name) && first.ends_with(end), "{width}: {first}");
@@ -526,10 +526,7 @@ fn rows_of_several_runs_name_the_run_and_lines_of_gpus_the_process() {
     assert!(has(&["RANK", "RUN"]) && has(&[" 71 run-a "]) && has(&[" 72 run-b "]), "{shown:#?}");
     assert!(has(&["  71 GPU0 DRAM"]) && has(&["  72 GPU0 412 W"]), "{shown:#?}");
     assert!(has(&["> run-a decode "]) && has(&["  run-b decode "]), "{shown:#?}");
-    assert!(
-        has(&["KERNEL IN decode of run-a "]) && has(&["IN ALL STAGES of run-a,"]),
-        "{shown:#?}"
-    );
+    assert!(has(&["KERNEL IN decode of run-a "]) && has(&["(all stages of run-a,"]), "{shown:#?}");
     // Of one run, the host.
     view.look.processes[1].file = "/srv/run-a/collector/node-1-72.s2t".to_owned();
     let shown = text(&view, 80, 30).join("\n");
@@ -752,7 +749,7 @@ fn work_outside_of_ranges_is_never_the_first_stage() {
 
 /// The lines of the table of the host, without its title.
 fn of_hosts(shown: &[String]) -> Vec<&str> {
-    let title = shown.iter().position(|line| line.contains("NO WORK RAN"));
+    let title = shown.iter().position(|line| line.contains("NO WORK  SHARE"));
     let rest = shown.iter().skip(title.expect("a title") + 1);
     rest.take_while(|line| !line.contains("RANK")).map(|line| line.trim_end()).collect()
 }
@@ -784,6 +781,12 @@ fn the_causes_of_idle_time_have_a_line_each_and_more_where_there_is_room() {
     assert!(text(&view, 80, 50).join("\n").contains("sleeping in Scheduler.schedule"));
     let name = "k".repeat(300);
     view.look.processes[0].window.kernels[0].name.clone_from(&name);
+    let mut two = view.clone();
+    two.look.processes.push(process(72, 1));
+    for (process, run) in two.look.processes.iter_mut().zip(["a", "b"]) {
+        process.file = format!("/srv/{run}/collector/a.s2t");
+    }
+    assert!(text(&two, 80, 80).join("\n").contains("sleeping in Scheduler.schedule"));
     assert!(text(&view, UNCUT, 50).join("\n").contains(&name));
 }
 
@@ -1047,6 +1050,21 @@ fn the_keys_are_those_that_do_something() {
     let without = text(&View { has_report: false, ..ended }, 200, 24).swap_remove(23);
     assert!(!without.contains("freeze") && without.contains("w report"), "{without}");
     assert!(keys(&[(71, "dormant")], 200).contains("  PgUp/PgDn kernels  "));
+    assert!(
+        keys(&[(71, "on")], 80).contains("  ←/→ process  PgDn  / filter  o,t sort  f w  ? help")
+    );
+    // One process is neither chosen nor sorted.
+    let mut one = View { phases: vec![(71, "on".to_owned())], ..view() };
+    one.look.processes.truncate(1);
+    let last = |view: &View| text(view, 80, 24).swap_remove(23);
+    let all = "q quit  s stop  j/k stage  PgDn  / filter  t sort  f freeze  w report  ? help";
+    assert_eq!(last(&one), all);
+    let ended = View { ended: Some("Ended".into()), has_report: true, phases: Vec::new(), ..one };
+    assert_eq!(last(&ended), "q quit  j/k stage  PgUp/PgDn kernels  / filter  t sort  ? help");
+    assert_eq!(
+        text(&ended, 50, 24).swap_remove(23),
+        "q quit  j/k stage  PgDn  / filter  t sort  ? help"
+    );
 }
 
 #[test]
@@ -1095,6 +1113,15 @@ fn stages_and_kernels_are_found_by_their_names() {
     let found = rows(&view).into_iter().find(|row| row.name == "decode").expect("a stage");
     let (wanted, _) = kernels_of(&view, &found);
     assert!(wanted.len() < of_decode && wanted.iter().all(|(of, _)| of.contains(&name)));
+    // So does a class; the others are one row, so that the shares add up.
+    view.state.filter = "GEMM".into();
+    let found = rows(&view).into_iter().find(|row| row.name == "decode").expect("a stage");
+    let (wanted, class_of) = kernels_of(&view, &found);
+    let is_gemm = |name: &str| stage2_live::class_label(class_of[name]) == "gemm";
+    assert!(wanted.iter().any(|(name, _)| is_gemm(name) && !name.contains("gemm")), "{wanted:?}");
+    let shown = text(&view, 80, 60).join("\n");
+    let others = format!("  {} others", of_decode - wanted.len());
+    assert!(shown.contains(&others), "{others} is not in\n{shown}");
     view.state.filter = "no such".into();
     view.state.types = true;
     let shown = text(&view, 80, 24);
@@ -1205,9 +1232,9 @@ fn columns_of_a_narrow_terminal_are_whole() {
         found.unwrap_or_else(|| panic!("{part} is not in {shown:#?}")).trim_end()
     };
     assert!(find("STAGE").ends_with("REQS") && find("> decode").ends_with("32.0"), "{shown:#?}");
-    assert!(find("PROCESS").ends_with("  HOST, IN ALL STAGES, LAST 10 s"), "{shown:#?}");
+    assert!(find("PROCESS").ends_with("  HOST (all stages, last 10 s)"), "{shown:#?}");
     assert!(find("RANK").ends_with("GPU") && find(" node-1").ends_with("65.0%"), "{shown:#?}");
-    assert!(find("2 processes").ends_with("ago"), "{shown:#?}");
+    assert!(find("2 processes").ends_with("s behind"), "{shown:#?}");
     assert_eq!(shown[14], "q quit  s record  j/k stage  ←/→ process  / o t f w  ? help");
     assert_eq!(text(&view(), 50, 15)[14], "q quit  s record  ? more keys");
 }
@@ -1439,10 +1466,7 @@ fn what_has_no_room_is_said_to_be_missing() {
         let shown = text(&view, width, height);
         assert!(shown.iter().any(|line| line == whose), "{shown:#?}");
         let whole = shown.join("\n");
-        assert!(
-            whole.contains("KERNEL IN") || whole.contains(" and their classes: no room"),
-            "{whole}"
-        );
+        assert!(whole.contains("KERNEL IN") || whole.contains("  no room for "), "{whole}");
         assert!(shown[height - 1].contains("  / "), "{whole}");
     }
     let (view, _) = sample("vllm_sorting");
@@ -1689,7 +1713,7 @@ fn the_table_of_ranks_names_its_stage() {
     }
     let shown = text(&view, 60, 30).join("\n");
     assert!(shown.contains("RUN     STATE  IN decode:  P50 ms  BUSY"), "{shown}");
-    assert!(shown.contains("  HOST, IN ALL STAGES, LAST 10 s\n"), "{shown}");
+    assert!(shown.contains("  HOST (all stages, last 10 s)\n"), "{shown}");
     view.look.processes.iter_mut().for_each(|process| process.file.clear());
     view.state.chosen = 1;
     assert!(title_of(&view, 80).contains("IN prefill:  P50 ms"));
@@ -1702,7 +1726,7 @@ fn what_the_host_did_in_a_stage_is_divided_as_in_a_report() {
     let (view, report) = sample("vllm_sorting");
     let lines = text(&view, 160, 60);
     let of = |at: &str| report.pointer(at).and_then(serde_json::Value::as_f64).expect(at);
-    let at = lines.iter().position(|line| line.contains("NO WORK RAN, IN decode")).expect("it");
+    let at = lines.iter().position(|line| line.contains("NO WORK RAN (decode)")).expect("it");
     for (cause, line) in lines[at + 1..].iter().take(3).enumerate() {
         let at = format!("/host/stages/0/causes/{cause}");
         let percent = of(&format!("{at}/percent"));
