@@ -323,7 +323,7 @@ impl HostCause {
         }
     }
 
-    /// The call in which the host waited for work that it had launched: it was ahead of the GPU, so its code is no cause.
+    /// The call in which the host waited for work that it had launched: it was ahead of the GPU, so its code is not the cause.
     pub fn wait_for_gpu(&self) -> Option<&str> {
         let waits = |call: &&str| call.ends_with("Synchronize") || call.starts_with("cuMemcpyDtoH");
         self.called.as_deref().filter(|_| self.kind == HostCauseKind::CudaCall).filter(waits)

@@ -83,7 +83,7 @@ fn longest_class(row: &Row) -> String {
 }
 
 /// What the host of the process that is idle longest does most often meanwhile. As in a report, it is ahead of the GPU
-/// where that decides, and a wait for the GPU is no cause.
+/// where that decides, and a wait for the GPU is not the cause.
 fn host_part(view: &View, row: &Row) -> String {
     let hosts = view.look.processes.iter().map(|process| host_of(process, &row.name));
     let causes = hosts.max_by_key(|host| host.idle_ns).map(causes_of).unwrap_or_default();
