@@ -382,17 +382,17 @@ impl LiveSource {
         self.take_news();
         let Some(watch) = &mut self.files.watch else { return };
         self.files.more.drain(..).for_each(|source| watch.add(source));
-        let mut told = Instant::now();
-        watch.read_what_is_there(|read, all| {
-            if told.elapsed() >= SLOW {
-                told = Instant::now();
-                // It is only for people.
-                let _ = writeln!(io::stderr(), "reading {} of {} MB ...", read >> 20, all >> 20);
-            }
-            goes_on()
-        });
+        watch.read_what_is_there(reported(goes_on));
         let seen = seen(watch);
         self.files.take(Some(seen));
+    }
+
+    /// Reads what is there now before it is followed. What takes long tells stderr how far it is.
+    pub(crate) fn read_first(&mut self, goes_on: impl Fn() -> bool) {
+        if let Some(watch) = &mut self.files.watch {
+            watch.read_first(reported(goes_on));
+        }
+        self.tick();
     }
 
     fn await_ports(&self) {
@@ -445,7 +445,19 @@ impl LiveSource {
         let all: BTreeSet<u32> = wanted.clone().map(|of| of.pid).collect();
         let on: BTreeSet<u32> = wanted.filter(|of| records(&of.phase)).map(|of| of.pid).collect();
         if self.requests.is_none() || all.is_empty() {
+            let is_it = |of: &&Watched| only.is_none_or(|pid| pid == of.pid);
+            let mut meant = self.files.look.processes.iter().filter(is_it).peekable();
+            let has_ended = meant.peek().is_some()
+                && meant.all(|of| of.is_gone || of.state == FileState::Ended);
             let (who, what) = match only {
+                Some(pid) if has_ended => {
+                    self.said = Some(format!("process {pid} has ended"));
+                    return None;
+                }
+                None if has_ended => {
+                    self.said = Some("all processes have ended".to_owned());
+                    return None;
+                }
                 Some(pid) => (format!("process {pid} does not answer"), "its recording"),
                 None => ("no process answers".to_owned(), "recording"),
             };
@@ -655,6 +667,19 @@ fn keep_reading(watch: &mut Watch, sources: &Receiver<Source>, tell: &Sender<See
     }
 }
 
+/// Tells stderr how far a reading is, if it takes long.
+fn reported(goes_on: impl Fn() -> bool) -> impl FnMut(u64, u64) -> bool {
+    let mut told = Instant::now();
+    move |read, all| {
+        if told.elapsed() >= SLOW {
+            told = Instant::now();
+            // It is only for people.
+            let _ = writeln!(io::stderr(), "reading {} of {} MB ...", read >> 20, all >> 20);
+        }
+        goes_on()
+    }
+}
+
 /// Whether a signal has asked this program to end.
 pub(crate) struct Stop(Arc<AtomicBool>);
 
@@ -753,17 +778,17 @@ fn outcome(
 
 /// That in words: how many, and why not the others.
 fn told(verb: &Verb, outcomes: &[(u32, Outcome)]) -> String {
-    let done = if *verb == Verb::Stop { "stopped" } else { "recording" };
+    let done = if *verb == Verb::Stop { "stopped recording" } else { "recording" };
     let with = |of: Outcome| outcomes.iter().filter(|(_, outcome)| *outcome == of).count();
     let all = counted(outcomes.len() as u64, "process");
     let mut parts = match (outcomes, with(Outcome::Done), with(Outcome::Ended)) {
-        ([(pid, Outcome::Done)], ..) => vec![format!("process {pid}: {done}")],
+        ([(pid, Outcome::Done)], ..) => vec![format!("{done} process {pid}")],
         ([(pid, Outcome::Ended)], ..) => vec![format!("process {pid} has ended")],
         ([_], ..) => Vec::new(),
-        (_, some, _) if some == outcomes.len() => vec![format!("{all} {done}")],
-        (_, some, 0) => vec![format!("{some} of {all} {done}")],
-        (_, some, 1) => vec![format!("{some} of {all} {done}"), "1 has ended".to_owned()],
-        (_, some, ended) => vec![format!("{some} of {all} {done}"), format!("{ended} have ended")],
+        (_, some, _) if some == outcomes.len() => vec![format!("{done} {all}")],
+        (_, some, 0) => vec![format!("{done} {some} of {all}")],
+        (_, some, 1) => vec![format!("{done} {some} of {all}"), "1 has ended".to_owned()],
+        (_, some, ended) => vec![format!("{done} {some} of {all}"), format!("{ended} have ended")],
     };
     parts.extend(outcomes.iter().filter_map(|(_, outcome)| match outcome {
         Outcome::Other(why) => Some(why.clone()),

@@ -433,7 +433,10 @@ impl Process {
         let mut run = std::mem::take(&mut self.slots.run);
         // It ends with this slice, and so belongs to the slot before a boundary.
         let slot = self.slots.at(to - 1);
-        over.iter().for_each(|root| slot.is_over(root));
+        for root in &over {
+            slot.is_over(root);
+            run[usize::from(root.is_cold)].is_over(root);
+        }
         let found = self.stages.iter_mut().map(|(&id, stage)| (id, stage.settle(to)));
         let mut found: Vec<(u16, Found)> = found.collect();
         let all = union_of(found.iter().flat_map(|(_, found)| &found.work).copied().collect());
@@ -594,7 +597,8 @@ impl Process {
                     within.entry(self.tables.stage_name(id)).or_default().merge(steps);
                 }
             }
-            for (&id, &(instances, launches)) in &slot.whole {
+            let whole = slot.whole.iter().filter(|(id, _)| counts(slot, **id));
+            for (&id, &(instances, launches)) in whole {
                 let name = steps_within.get(&id).map(|&name| slot.whole_within.get(&(id, name)));
                 let whole_each = name.map_or(instances, |steps| steps.copied().unwrap_or(0));
                 let whole_launches = launches;

@@ -128,27 +128,11 @@ impl Watch {
 
     /// Reads what is there now until what waits is final, and not what is added meanwhile: files may grow faster than they
     /// are read. `tell` gets the bytes that are read, and how many there are; if it returns false, the rest stays unread.
-    pub fn read_what_is_there(&mut self, mut tell: impl FnMut(u64, u64) -> bool) {
+    pub fn read_what_is_there(&mut self, tell: impl FnMut(u64, u64) -> bool) {
         // A process that goes on is not silent because the reading takes long.
         let began_ns = now_ns();
-        self.find();
-        for tracked in &mut self.files {
-            tracked.goal = Some(tracked.follow.bytes() + tracked.follow.backlog());
-        }
-        let left = |of: &Tracked| of.goal.map_or(0, |goal| goal.saturating_sub(of.follow.bytes()));
-        let unread = |all: &[Tracked]| all.iter().map(left).fold(0u64, u64::saturating_add);
-        let (all, mut before) = (unread(&self.files), u64::MAX);
-        loop {
-            let now = unread(&self.files);
-            // A frame that is not whole stays.
-            if now == 0 || now == before {
-                break;
-            }
-            if !tell(all - now.min(all), all) {
-                return;
-            }
-            before = now;
-            self.tick_at(began_ns, CATCH_UP_BYTES);
+        if !self.read_up_to(began_ns, tell) {
+            return;
         }
         for tracked in &mut self.files {
             tracked.is_read = true;
@@ -161,6 +145,33 @@ impl Watch {
             if self.behind > 0 && self.files.iter().all(|tracked| tracked.quiet == 0) {
                 break;
             }
+        }
+    }
+
+    /// As [`Self::read_what_is_there`], but what waits stays: more is awaited.
+    pub fn read_first(&mut self, tell: impl FnMut(u64, u64) -> bool) {
+        self.read_up_to(now_ns(), tell);
+    }
+
+    fn read_up_to(&mut self, began_ns: u64, mut tell: impl FnMut(u64, u64) -> bool) -> bool {
+        self.find();
+        for tracked in &mut self.files {
+            tracked.goal = Some(tracked.follow.bytes() + tracked.follow.backlog());
+        }
+        let left = |of: &Tracked| of.goal.map_or(0, |goal| goal.saturating_sub(of.follow.bytes()));
+        let unread = |all: &[Tracked]| all.iter().map(left).fold(0u64, u64::saturating_add);
+        let (all, mut before) = (unread(&self.files), u64::MAX);
+        loop {
+            let now = unread(&self.files);
+            // A frame that is not whole stays.
+            if now == 0 || now == before {
+                return true;
+            }
+            if !tell(all - now.min(all), all) {
+                return false;
+            }
+            before = now;
+            self.tick_at(began_ns, CATCH_UP_BYTES);
         }
     }
 

@@ -323,6 +323,12 @@ impl HostCause {
         }
     }
 
+    /// The call in which the host waited for work that it had launched: it was ahead of the GPU, so its code is not the cause.
+    pub fn wait_for_gpu(&self) -> Option<&str> {
+        let waits = |call: &&str| call.ends_with("Synchronize") || call.starts_with("cuMemcpyDtoH");
+        self.called.as_deref().filter(|_| self.kind == HostCauseKind::CudaCall).filter(waits)
+    }
+
     /// Describes the cause, with whole paths of files if not `short`.
     pub fn text(&self, short: bool) -> String {
         let frame = self.frame.as_ref().map(|frame| self.of_function(frame, short));

@@ -63,24 +63,28 @@ fn what_came_of_a_switch_counts_processes_and_goes_once_one_of_them_ends() {
     let start = Verb::Start(Start::default());
     let silent = || Outcome::Other("8: starting".to_owned());
     for (verb, outcomes, expected) in [
-        (&Verb::Stop, vec![Outcome::Done], "process 8: stopped"),
+        (&Verb::Stop, vec![Outcome::Done], "stopped recording process 8"),
         (&start, vec![Outcome::Ended], "process 8 has ended"),
         (&start, vec![silent()], "8: starting"),
-        (&start, vec![Outcome::Done, Outcome::Done], "2 processes recording"),
-        (&Verb::Stop, vec![Outcome::Done, Outcome::Ended], "1 of 2 processes stopped; 1 has ended"),
-        (&start, vec![silent(), Outcome::Done], "1 of 2 processes recording; 8: starting"),
+        (&start, vec![Outcome::Done, Outcome::Done], "recording 2 processes"),
+        (
+            &Verb::Stop,
+            vec![Outcome::Done, Outcome::Ended],
+            "stopped recording 1 of 2 processes; 1 has ended",
+        ),
+        (&start, vec![silent(), Outcome::Done], "recording 1 of 2 processes; 8: starting"),
     ] {
         assert_eq!(of(verb, outcomes), expected);
     }
     let ended = switched(&[], &Verb::Stop, &[7, 8].into());
-    assert_eq!(told(&Verb::Stop, &ended), "0 of 2 processes stopped; 2 have ended");
+    assert_eq!(told(&Verb::Stop, &ended), "stopped recording 0 of 2 processes; 2 have ended");
     // Of a file, no socket is asked.
     let file = tempfile::Builder::new().suffix(".s2t").tempfile().expect("a file");
     let targets = file.path().to_str().map(str::to_owned).into_iter().collect();
     let wanted = WatchOptions { all: false, tokens: Vec::new(), targets };
     let mut watched = LiveSource::open(wanted).expect("a file");
     watched.learn(vec![ProcessStatus::of(7, "on"), ProcessStatus::of(8, "on")]);
-    watched.own_news.send(News::Said("2 processes recording".to_owned())).expect("it listens");
+    watched.own_news.send(News::Said("recording 2 processes".to_owned())).expect("it listens");
     watched.take_news();
     let said = watched.said.take().expect("a message");
     watched.learn(vec![ProcessStatus::of(8, "dormant"), ProcessStatus::of(7, "on")]);

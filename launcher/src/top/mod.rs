@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anstream::{AutoStream, ColorChoice};
 pub(crate) use page::ProcessOrder;
-use page::{State, View, goes_on, is_over, kernels, neighbour, only, page, stages};
+use page::{State, UNCUT, View, goes_on, is_over, kernels, neighbour, only, page, stages};
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, poll, read};
 use ratatui::widgets::Paragraph;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -27,6 +27,7 @@ use crate::live_source::{LiveSource, ProcessStatus, STEP, Stop, TICK, now_ns};
 use crate::terminal::width;
 
 /// Size of a page of plain text, unless the terminal or the variable COLUMNS has another width, or LINES another height.
+/// Where there is neither, a program reads it, and no name is cut.
 const COLUMNS: usize = 80;
 const LINES: usize = 24;
 /// More than a page has rows: as many kernels, stages and processes as are kept.
@@ -56,7 +57,7 @@ pub(crate) fn top(args: TopArgs) -> Result<u8, Failure> {
     let dumb = std::env::var_os("TERM").is_none_or(|kind| kind == "dumb" || kind.is_empty());
     let is_screen = io::stdout().is_terminal() && io::stdin().is_terminal();
     if args.plain || dumb || !is_screen {
-        watched.tick();
+        watched.read_first(|| !stop.is_set());
         watched.require_traces()?;
         watched.require_answer()?;
         while !stop.is_set() {
@@ -97,7 +98,8 @@ fn show(watched: &LiveSource, state: State, lines: usize) -> Result<bool, Failur
     let wanted = std::env::var("LINES").ok().and_then(|lines| lines.parse().ok());
     let lines = wanted.filter(|lines| (1..=ALL_LINES).contains(lines)).unwrap_or(lines);
     let height = lines + rows + 2 * view.look.problems.len();
-    let mut lines: Vec<String> = page(&view, width(&io::stdout()).unwrap_or(COLUMNS), height)
+    let columns = if io::stdout().is_terminal() { COLUMNS } else { UNCUT };
+    let mut lines: Vec<String> = page(&view, width(&io::stdout()).unwrap_or(columns), height)
         .iter()
         .map(|line| line.to_string().trim_end().to_owned())
         .collect();
@@ -605,6 +607,19 @@ mod tests {
         let none =
             "process 9 does not answer on this host, so its recording cannot be started or stopped";
         assert_eq!(asked(Some(9)), (None, none.to_owned()));
+        // Whether it has ended is known from its trace file.
+        let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/sample/vllm_sorting");
+        let targets = sample.to_str().map(str::to_owned).into_iter().collect();
+        let wanted = WatchOptions { all: false, tokens: Vec::new(), targets };
+        let mut ended = LiveSource::open(wanted).expect("a run");
+        ended.read_all();
+        let pid = ended.look().processes[0].pid;
+        for (only, said) in [
+            (Some(pid), format!("process {pid} has ended")),
+            (None, "all processes have ended".to_owned()),
+        ] {
+            assert_eq!((ended.possible_switch(only), ended.said.take()), (None, Some(said)));
+        }
     }
 
     /// Hazard (Watching what runs): One of several dormant processes is to be recorded.

@@ -36,7 +36,7 @@ use stage2_contract::order::Order as _;
 use stage2_contract::stats::P99_VALUES;
 use stage2_contract::text::numbers::count;
 use stage2_contract::text::shorten;
-use stage2_live::{FileState, Look, SILENT_NS, StageNumbers, Watched, Window};
+use stage2_live::{FileState, Look, SILENT_NS, StageNumbers, Watched, Window, class_label};
 use stage2_model::{HOST_SAMPLES_LEAST, PathKind, PathRow, Role, TAIL_VALUES, TokenCounts};
 use stage2_read::roles::{Meant, RoleSettings};
 use stage2_read::trace::stats::Series;
@@ -64,7 +64,7 @@ pub(crate) struct State {
     pub(crate) only: Option<Id>,
     /// The next key states whether this is to be done.
     pub(crate) asked: Option<Switch>,
-    /// Only stages and kernels with this in their names are shown. Empty: all.
+    /// Only stages and kernels with this in their names, or in the class, are shown. Empty: all.
     pub(crate) filter: String,
     /// Keys change the filter.
     pub(crate) types: bool,
@@ -76,6 +76,11 @@ impl State {
     /// Whether a name is one of those that are looked for.
     fn is_wanted(&self, name: &str) -> bool {
         name.to_lowercase().contains(&self.filter.to_lowercase())
+    }
+
+    /// The same of a kernel, which is also looked for by its class.
+    fn is_wanted_kernel(&self, name: &str, class: u8) -> bool {
+        self.is_wanted(name) || self.is_wanted(class_label(class))
     }
 }
 
@@ -171,6 +176,8 @@ const ANSWER_FROM: usize = 24;
 /// From this width, kernels have numbers per call, and from this one, the tables have more columns.
 const WITH_CALLS: usize = 98;
 const WIDE: usize = 130;
+/// And from this one, names are whole.
+pub(crate) const UNCUT: usize = 1_000;
 
 /// A stage over all processes of a run.
 #[derive(Default)]
@@ -421,7 +428,15 @@ fn rows(view: &View) -> Vec<Row> {
                     ..row
                 })
             });
-            rows.collect()
+            let mut rows: Vec<Row> = rows.collect();
+            // Next to one that is recorded, the last rates of another one would look as if they were of now.
+            let recorded = recorded(view);
+            let is_old =
+                |row: &Row| row.members.as_ref().is_some_and(|of| of.is_disjoint(&recorded));
+            if !recorded.is_empty() {
+                rows.iter_mut().filter(|row| is_old(row)).for_each(Row::without_rates);
+            }
+            rows
         }
     };
     // Those with work first, the model's in front, then what is no range of the program, and in one order whatever their
@@ -491,8 +506,10 @@ fn rows_of_run(view: &View) -> Vec<Row> {
     if !view.state.filter.is_empty() {
         // A stage is also looked for by its kernels.
         let kernels = shown(view).flat_map(|process| &process.window.kernels);
-        let with_kernel: BTreeSet<&str> =
-            kernels.filter(|of| view.state.is_wanted(&of.name)).map(|of| &*of.stage).collect();
+        let with_kernel: BTreeSet<&str> = kernels
+            .filter(|of| view.state.is_wanted_kernel(&of.name, of.class))
+            .map(|of| &*of.stage)
+            .collect();
         all.retain(|name, _| view.state.is_wanted(name) || with_kernel.contains(name));
     }
     let mut rows: Vec<Row> = all.into_values().collect();
@@ -534,6 +551,12 @@ fn tokens_by_settings(rows: &mut [Row], tokens: &TokenCounts) {
     }
 }
 
+/// The processes that are recorded now.
+fn recorded(view: &View) -> BTreeSet<Id> {
+    let is_recorded = |of: &&Watched| of.is_growing() && !is_silent(view, of);
+    view.look.processes.iter().filter(is_recorded).map(id).collect()
+}
+
 /// The process that the times of an engine are of once its run has ended, as in a report: its ranks run the same
 /// steps, so one with the most steps stands for all.
 fn of_engine(view: &View) -> Option<(String, u32)> {
@@ -554,6 +577,12 @@ impl Row {
             Some(run) => format!("{} of {run}", self.name),
             None => self.name.clone(),
         }
+    }
+
+    /// What is per second of the last seconds is left out; of a whole run, tokens are per second in calls.
+    fn without_rates(&mut self) {
+        (self.each_per_s, self.launches_per_s) = (None, 0.0);
+        self.tokens_per_s.take_if(|_| self.sum.run.is_none());
     }
 
     /// From sums to what is shown.
@@ -650,6 +679,11 @@ fn mean_wait(view: &View, stage: &str) -> Option<f64> {
     let shown = waits(view, stage).into_iter().zip(all).filter(|(_, process)| is_shown(process));
     let known: Vec<f64> = shown.filter_map(|(wait, _)| wait).collect();
     (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
+}
+
+/// The most columns of names: those of the longest where there is room for all.
+fn most_columns(most: usize, longest: usize, width: usize) -> usize {
+    if width >= UNCUT { longest.max(most) } else { most }
 }
 
 /// A line of as many cells, right-aligned in their columns, as are whole in it; the last ones are for wide terminals.

@@ -93,7 +93,7 @@ fn what_is_seen_live_is_what_a_report_says() {
     }
     assert_eq!(seen, 2, "{}", json["stages"]);
     assert_eq!(metric(&metrics, "stage2_recording", ""), 0.0);
-    let page = launch(&["top", "--once", utf8(&traces)]);
+    let page = narrow_page(&traces);
     let parts = ["1 process  ended", "> decode", "prefill", "in ranges 100%"];
     expect_parts(&page, "top", &parts);
     let first = page.lines().next().expect("a header");
@@ -102,6 +102,8 @@ fn what_is_seen_live_is_what_a_report_says() {
     wide.args(["top", "--once", utf8(&traces)]).env("COLUMNS", "200");
     let wide = text(&wide.output().expect("stage2-launch"));
     assert!(wide.contains("TRACE FILE") && !page.contains("TRACE FILE"), "{wide}");
+    // A program that reads a page gets all columns.
+    assert!(launch(&["top", "--once", utf8(&traces)]).contains("TRACE FILE"));
     // Nothing would change any more: without a terminal it is the same page, once.
     assert_eq!(launch(&["top", utf8(&traces)]).matches("stage2 top").count(), 1);
 }
@@ -170,16 +172,22 @@ fn python_guest(folder: &Path, what: &str, variables: &Variables<'_>) -> Running
     Running(guest.spawn().expect("the guest starts"))
 }
 
+/// One page of `top`, 80 columns wide.
+fn narrow_page(traces: &Path) -> String {
+    let mut top = Command::new(LAUNCH);
+    top.args(["top", "--once", utf8(traces)]).env("COLUMNS", "80");
+    text(&top.output().expect("stage2-launch"))
+}
+
 /// Runs `top` on the guest until a page has this part. Returns the table of the host on that page.
 fn awaits_host(folder: &Path, part: &str) -> Vec<String> {
     let traces = folder.join("traces");
     let mut page = String::new();
     wait_until(part, || {
-        page =
-            if traces.is_dir() { launch(&["top", "--once", utf8(&traces)]) } else { String::new() };
+        page = if traces.is_dir() { narrow_page(&traces) } else { String::new() };
         page.contains(part)
     });
-    let table = page.lines().skip_while(|line| !line.contains("NO WORK RAN"));
+    let table = page.lines().skip_while(|line| !line.contains("NO WORK  SHARE"));
     table.skip(1).take_while(|line| !line.contains("RANK")).map(str::to_owned).collect()
 }
 

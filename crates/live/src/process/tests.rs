@@ -80,7 +80,8 @@ fn steps_busy_time_and_gaps_of_a_stage_are_those_of_its_records() {
     assert_eq!(window.end_wall_ns, Some(49 * S + process.front + 1));
 }
 
-/// Hazard (Watching what runs): The window begins and ends within calls, whose kernels count in part.
+/// Hazard (Watching what runs): The window begins and ends within calls, whose kernels count in part, and a recording is
+///  stopped within one.
 /// Promise: The kernels of a call, or of a step within it, are those of whole ones.
 #[test]
 fn the_kernels_of_a_call_are_those_of_whole_calls() {
@@ -101,6 +102,12 @@ fn the_kernels_of_a_call_are_those_of_whole_calls() {
             assert!((each - kernels as f64).abs() < 1e-9, "{each} of {kernels} in {call}");
         }
         assert!(process.window().stages["decode"].whole_each > 2);
+        process.push(opened(9_000, 70 * S));
+        process.push(kernel(9_000, 70 * S + MS, 70 * S + 90 * MS));
+        process.push(Record::End { reason: "stopped".into() });
+        let decode = &process.recording().stages["decode"];
+        let each = decode.launches as f64 / decode.each().1;
+        assert!((each - kernels as f64).abs() < 1e-9, "{each} of {kernels} when it was stopped");
     }
 }
 

@@ -93,6 +93,16 @@ fn what_is_there_is_read_to_its_end_however_fast_a_file_grows() {
     let look = watch.look();
     assert!(!look.is_reading && look.behind_bytes > 0, "{} bytes", look.behind_bytes);
     assert_eq!(steps(&look.processes[0]), 19);
+    // Before it is followed, too, and then it tells how far it is as well.
+    let (folder, mut watch) = watched_folder();
+    trace(&folder.path().join("host-1.s2t"), 1, "0", 10, 20, false);
+    let mut told = Vec::new();
+    watch.read_first(|read, of| {
+        told.push((read, of));
+        true
+    });
+    assert!(told.len() == 1 && told[0].1 > 0, "{told:?}");
+    assert!(!watch.look().is_reading && steps(&watch.look().processes[0]) > 0);
 }
 
 #[test]

@@ -4,9 +4,9 @@ use ratatui::text::Line;
 use stage2_contract::order::Order as _;
 use stage2_contract::text::shorten;
 use stage2_live::class_label;
-use stage2_model::HostCauseKind;
+use stage2_model::rule::HOST_DECIDED_PERCENT;
 
-use super::hosts::{fitted, host_of};
+use super::hosts::{AHEAD, causes_of, fitted, host_of};
 use super::processes::late_process;
 use super::{Row, View, bold, seen, share, who};
 
@@ -20,7 +20,6 @@ pub(super) fn answer(view: &View, row: Option<&Row>, width: usize) -> Option<Lin
     let other = row.other.unwrap_or(0.0);
     let wait = row.wait.unwrap_or(0.0);
     let name = shorten(&row.label(), width / 3);
-    let mut is_host = false;
     let (what, why) = match () {
         () if wait >= WAITS => {
             let late = late_process(view, row).map(|(late, _)| who(late));
@@ -44,20 +43,27 @@ pub(super) fn answer(view: &View, row: Option<&Row>, width: usize) -> Option<Lin
             (format!("GPU works for other stages {} of the time", share(other)), String::new())
         }
         () if gaps > idle => {
-            let what = format!("gaps between launches take {} of the time", share(gaps));
-            (what, format!("GPU work {}", share(busy)))
+            let host = Some(host_part(&seen(view, Some(row)), row));
+            let ahead = host.filter(|host| host.starts_with(AHEAD));
+            // Where the host waits, its launches are in time.
+            let of = if ahead.is_some() { "gaps in GPU work" } else { "gaps between launches" };
+            let what = format!("{of} take {} of the time", share(gaps));
+            (what, ahead.unwrap_or_else(|| format!("GPU work {}", share(busy))))
         }
         () => {
             let what = format!("GPU idle {} of the time", share(idle));
-            is_host = true;
-            (what, first_cause(&seen(view, Some(row)), row))
+            (what, host_part(&seen(view, Some(row)), row))
         }
     };
     let start = format!("{name}: {what}");
     let brief = start.replace(" of the time", "");
-    let between = if is_host { ", first cause: " } else { ", " };
+    // The place in the code gives way, not what it is.
+    let (between, why) = match why.strip_prefix(FIRST_CAUSE) {
+        Some(cause) => (format!(", {FIRST_CAUSE}"), cause),
+        None => (", ".to_owned(), why.as_str()),
+    };
     let room = |start: &str| width.saturating_sub(start.chars().count() + between.len());
-    let text = match why.as_str() {
+    let text = match why {
         "" => start,
         why if why.chars().count() <= room(&start) => format!("{start}{between}{why}"),
         why => format!("{brief}{between}{}", fitted(why, room(&brief))),
@@ -76,12 +82,19 @@ fn longest_class(row: &Row) -> String {
     })
 }
 
-/// What the host of the process that is idle longest does most often meanwhile.
-fn first_cause(view: &View, row: &Row) -> String {
+/// What the host of the process that is idle longest does most often meanwhile. As in a report, it is ahead of the GPU
+/// where that decides, and a wait for the GPU is not the cause.
+fn host_part(view: &View, row: &Row) -> String {
     let hosts = view.look.processes.iter().map(|process| host_of(process, &row.name));
-    let host = hosts.max_by_key(|host| host.idle_ns);
-    let is_cause = |kind: HostCauseKind| kind != HostCauseKind::OtherWork;
-    let causes = host.map(|host| host.causes.iter().filter(|cause| is_cause(cause.kind)));
-    let first = causes.and_then(|mut causes| causes.next());
-    first.map_or_else(String::new, |cause| cause.text(true))
+    let causes = hosts.max_by_key(|host| host.idle_ns).map(causes_of).unwrap_or_default();
+    let is_wait = |text: &str| text.starts_with(AHEAD);
+    match causes.first() {
+        Some((percent, wait)) if is_wait(wait) && *percent >= HOST_DECIDED_PERCENT => wait.clone(),
+        _ => {
+            let first = causes.into_iter().find(|(_, text)| !is_wait(text));
+            first.map_or_else(String::new, |(_, text)| format!("{FIRST_CAUSE}{text}"))
+        }
+    }
 }
+
+const FIRST_CAUSE: &str = "first cause: ";

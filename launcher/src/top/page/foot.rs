@@ -10,23 +10,24 @@ use super::{Row, View, bold, only, plain, shown};
 use crate::live_source::{Switch, records};
 
 /// Keys after `q` and `s`, for terminals that are wide enough, and for others.
-const KEYS: [&str; 4] = [
+const KEYS: [&str; 5] = [
     "  j/k stage  ←/→ process  PgUp/PgDn kernels  / filter  o,t sort  f freeze  w report  ? help",
-    "  j/k stage  ←/→ process  / filter  o,t sort  w report  ? help",
+    "  j/k stage  ←/→ process  PgDn  / filter  o,t sort  f freeze  w report  ? help",
+    "  j/k stage  ←/→ process  PgDn  / filter  o,t sort  f w  ? help",
     "  j/k stage  ←/→ process  / o t f w  ? help",
     "  ? more keys",
 ];
 
-/// The keys that do something: of a run that has ended, nothing moves, and its report is there or is written once.
-fn without_idle_keys(keys: &str, is_over: bool, has_report: bool) -> String {
-    let mut keys = keys.to_owned();
-    if is_over {
-        keys = keys.replace("  f freeze", "").replace(" t f", " t");
-    }
-    if has_report {
-        keys = keys.replace("  w report", "").replace(" w  ?", "  ?");
-    }
-    keys
+/// The keys that do something: of a run that has ended, nothing moves, and its report is there or is written once; one
+/// process is neither chosen nor sorted.
+fn without_idle_keys(keys: &str, is_over: bool, has_report: bool, is_one: bool) -> String {
+    let idle: [(bool, &[(&str, &str)]); 3] = [
+        (is_over, &[("  f freeze", ""), (" f w ", " w "), ("  f w", "  w")]),
+        (has_report, &[("  w report", ""), (" w  ?", "  ?"), ("   ?", "  ?")]),
+        (is_one, &[("  ←/→ process", ""), ("o,t sort", "t sort"), ("/ o t", "/ t")]),
+    ];
+    let idle = idle.iter().filter(|(is_idle, _)| *is_idle).flat_map(|(_, keys)| *keys);
+    idle.fold(keys.to_owned(), |keys, (key, without)| keys.replace(key, without))
 }
 
 /// Lines of a message.
@@ -109,10 +110,11 @@ pub(super) fn foot(view: &View, rows: &[Row], width: usize, room: usize) -> Vec<
         return lines;
     }
     let is_over = view.ended.is_some();
-    let keys = KEYS.map(|more| without_idle_keys(more, is_over, view.has_report));
+    let is_one = look.processes.len() < 2;
+    let keys = KEYS.map(|more| without_idle_keys(more, is_over, view.has_report, is_one));
     let keys = keys.map(|more| format!("{filtered}q quit{switch}{more}"));
     let fits = |keys: &&String| keys.chars().count() <= width;
-    lines.push(bold(keys.iter().find(fits).unwrap_or(&keys[3]), width));
+    lines.push(bold(keys.iter().find(fits).unwrap_or(&keys[4]), width));
     lines
 }
 

@@ -7,8 +7,8 @@ use stage2_contract::text::{shorten, visible};
 use stage2_live::{Look, MINUTE_S, Watched};
 
 use super::{
-    View, bold, coloured, dormant, is_incomplete, is_over, is_silent, lost, lost_text, or_dash,
-    part, plain, sorted_processes, stopped,
+    View, bold, coloured, dormant, is_incomplete, is_over, is_silent, lost, lost_text,
+    most_columns, or_dash, part, plain, sorted_processes, stopped,
 };
 
 /// The least and the most columns of the name of a run: it gives way in the middle.
@@ -16,7 +16,7 @@ const NAME_LEAST: usize = 12;
 const NAME_MOST: usize = 40;
 
 /// The age of data: short, and known only roughly where it is long.
-fn age(seconds: f64) -> String {
+pub(super) fn age(seconds: f64) -> String {
     match seconds {
         s if s < 100.0 => format!("{s:.0} s"),
         s if s < 6_000.0 => format!("{:.0} min", s / 60.0),
@@ -41,9 +41,9 @@ pub(super) fn head(view: &View, width: usize) -> Vec<Line<'static>> {
     let newest = look.processes.iter().filter_map(|process| process.window.end_wall_ns).max();
     let age = match newest.map(|end| age(view.now_ns.saturating_sub(end) as f64 / 1e9)) {
         _ if look.is_reading => reading(look),
-        Some(age) if look.catches_up => format!("data of {age} ago, {}", reading(look)),
+        Some(age) if look.catches_up => format!("{age} behind, {}", reading(look)),
         Some(age) if view.ended.is_some() => format!("ended {age} ago"),
-        Some(age) => format!("data of {age} ago"),
+        Some(age) => format!("{age} behind"),
         None if is_first(view) => FIRST.to_owned(),
         None => "no data yet".to_owned(),
     };
@@ -72,7 +72,8 @@ pub(super) fn head(view: &View, width: usize) -> Vec<Line<'static>> {
         // The name of a run tells it apart from others, if only by its ends; what is watched with is known.
         None => {
             let all = [&whole_state, &state, &whole_few, &few];
-            let name = shorten(&view.name, NAME_MOST);
+            let most = most_columns(NAME_MOST, view.name.chars().count(), width);
+            let name = shorten(&view.name, most);
             let first = format!("{BEFORE}{name}  {whole_state}");
             let others = all.map(|text| named(view, text, width));
             std::iter::once(first).chain(others).chain([few.clone()]).collect()

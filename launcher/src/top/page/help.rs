@@ -8,7 +8,7 @@ use super::{View, bold, plain};
 pub(super) const HELP: [(&str, &str); 23] = [
     ("up, down, k, j", "choose a stage: its kernels, chart and host causes are shown"),
     ("left, right", "show one process alone, or all again"),
-    ("/", "show only stages and kernels whose names contain a text; Esc: all again"),
+    ("/", "show only stages and kernels whose names or classes contain a text; Esc: all again"),
     ("PgUp, PgDn", "scroll the kernels"),
     ("o, t", "sort processes by rank, P50, BUSY, WAIT, LOST; kernels by mean"),
     ("s", "start or stop recording, in all processes or the one shown alone; asks first"),
@@ -40,7 +40,10 @@ pub(super) const HELP: [(&str, &str); 23] = [
         "GPU WORK",
         "kernels, copies, fills and graphs of a call or step; WORK/S: per second; COUNT: of this kernel",
     ),
-    ("CALL ms, GPU", "mean per second of the last minute; least and largest value"),
+    (
+        "CALL ms, GPU",
+        "mean of each second, the newest at the right; then the lowest and the highest",
+    ),
     (
         "CLASS, KERNEL",
         "TIME is their share of the kernel time of the chosen stage; +: copies and fills come on top of these 100%",

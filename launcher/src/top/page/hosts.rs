@@ -1,6 +1,7 @@
 //! What the host did while no work ran -> lines of the page.
 
 use ratatui::text::Line;
+use stage2_contract::order::Order as _;
 use stage2_contract::text::{shorten, wrapped_at_most};
 use stage2_live::{HostIdle, Watched};
 use stage2_model::{HostCause, HostCauseKind};
@@ -10,8 +11,17 @@ use super::processes::{has_file, more_processes, sorted_processes};
 use super::{MORE, Row, UNUSED, View, WIDE, bold, id, only, or_dash, plain, share, who};
 
 /// The most causes of a process, and on a wide terminal.
-pub(super) const CAUSES: usize = 3;
-pub(super) const CAUSES_WIDE: usize = 6;
+const CAUSES: usize = 3;
+const CAUSES_WIDE: usize = 6;
+
+/// A page of text has all that fit into its lines.
+pub(super) fn most_causes(view: &View, width: usize) -> usize {
+    match width {
+        _ if view.is_text => usize::MAX,
+        WIDE.. => CAUSES_WIDE,
+        _ => CAUSES,
+    }
+}
 
 /// In the calls of a stage of a run that has ended, else in the last seconds.
 pub(super) fn host_of<'p>(process: &'p Watched, stage: &str) -> &'p HostIdle {
@@ -24,6 +34,27 @@ pub(super) fn other_work(host: &HostIdle) -> f64 {
     other.map_or(0.0, |cause| cause.percent / 100.0)
 }
 
+/// What the host did while no work ran, in percent of the time that is left without the work of other stages, the longest
+/// first. Waits for the GPU are one: whatever line makes them, the host was ahead.
+pub(super) fn causes_of(host: &HostIdle) -> Vec<(f64, String)> {
+    let idle = (1.0 - other_work(host)).max(f64::EPSILON);
+    let causes = host.causes.iter().filter(|cause| cause.kind != HostCauseKind::OtherWork);
+    let (waits, others): (Vec<&HostCause>, Vec<&HostCause>) =
+        causes.partition(|cause| cause.wait_for_gpu().is_some());
+    let mut all: Vec<(f64, String)> =
+        others.iter().map(|cause| (cause.percent / idle, cause.text(true))).collect();
+    if let Some(call) = waits.first().and_then(|longest| longest.wait_for_gpu()) {
+        let percent = waits.iter().map(|wait| wait.percent).sum::<f64>() / idle;
+        all.push((percent, format!("{AHEAD}{AHEAD_OF} (waits in {call})")));
+        all.order_by(|a, b| b.0.total_cmp(&a.0));
+    }
+    all
+}
+
+/// What a wait for the GPU begins with; the second part gives way first.
+pub(super) const AHEAD: &str = "host ahead";
+const AHEAD_OF: &str = " of the GPU";
+
 /// What the host did while no work ran: in the chosen stage of a run that has ended, else in the last seconds. Of
 /// each process as many causes as there is room for, at most [`CAUSES`], or why there are none.
 pub(super) fn hosts<'v>(
@@ -32,7 +63,7 @@ pub(super) fn hosts<'v>(
     height: usize,
     width: usize,
 ) -> Vec<Line<'static>> {
-    let most = if width >= WIDE { CAUSES_WIDE } else { CAUSES };
+    let most = most_causes(view, width);
     let alone = only(view).map(id);
     let mut all = sorted_processes(view, row);
     all.retain(|of| has_file(of) && alone.as_ref().is_none_or(|alone| *alone == id(of)));
@@ -48,8 +79,8 @@ pub(super) fn hosts<'v>(
             let is_whole = all.iter().any(|of| of.window.is_whole);
             // Of a run that goes on, also between calls.
             let span = if is_whole { String::new() } else { span(view) };
-            let span = span.trim().replace("last", ", LAST");
-            Place::All(format!("ALL STAGES{of_run}{span}"))
+            let span = span.trim().replace("last", ", last");
+            Place::All(format!("all stages{of_run}{span}"))
         }
     };
     if hosts.is_empty() {
@@ -64,7 +95,6 @@ pub(super) fn hosts<'v>(
     let shown = (height / each).min(hosts.len().saturating_sub(hidden));
     let rows = hosts.into_iter().take(shown).map(|(process, host)| {
         // As in a report, the GPU is not idle in a stage while it works for another one.
-        let is_other = |cause: &&HostCause| cause.kind == HostCauseKind::OtherWork;
         let idle = (1.0 - other_work(host)).max(f64::EPSILON);
         let unused = host.idle_ns as f64 / host.ns as f64 * idle;
         let unused = or_dash((host.ns > 0).then(|| share(unused)));
@@ -72,9 +102,7 @@ pub(super) fn hosts<'v>(
         let has_lines = host.causes.iter().take(each).any(|cause| cause.frame.is_some());
         let why = host.why_none.as_ref().or(host.note.as_ref().filter(|_| !has_lines));
         let for_causes = each.saturating_sub(usize::from(why.is_some() && each > 1));
-        let causes = host.causes.iter().filter(|cause| !is_other(cause));
-        let mut causes: Causes =
-            causes.map(|cause| (cause.percent / idle, cause.text(true))).collect();
+        let mut causes: Causes = causes_of(host);
         let worth = causes.iter().take_while(|(percent, _)| *percent >= CAUSE_LEAST).count();
         causes.truncate(worth.max(1).min(for_causes));
         let rest = 100.0 - causes.iter().map(|(percent, _)| percent).sum::<f64>();
@@ -142,12 +170,12 @@ fn host_lines(
     let all = match place {
         Place::Stage(of) | Place::All(of) => of.as_str(),
     };
-    let titles = ["WHAT THE HOST DID WHILE NO WORK RAN", "HOST WHILE NO WORK RAN", "HOST"]
-        .map(|title| format!("{title}, IN {all}"));
+    let titles = ["WHAT THE HOST DID WHILE NO WORK RAN", "WHAT THE HOST DID MEANWHILE", "HOST"]
+        .map(|title| format!("{title} ({all})"));
     let fits = |title: &&String| title.chars().count() <= text_width;
     // The row that is chosen names the run, too.
     let last =
-        format!("HOST, IN {}", of_run.map_or_else(|| all.to_owned(), |of| all.replace(of, "")));
+        format!("HOST ({})", of_run.map_or_else(|| all.to_owned(), |of| all.replace(of, "")));
     let title = titles.iter().find(fits).unwrap_or(&last);
     let mut lines = vec![bold(&line_of("PROCESS", UNUSED, "SHARE", title), width)];
     for (who, unused, causes, why, each) in rows {
@@ -170,6 +198,9 @@ fn host_lines(
 pub(super) fn fitted(text: &str, width: usize) -> String {
     let is_long = |text: &str| text.chars().count() > width;
     let mut text = text.to_owned();
+    if is_long(&text) && text.starts_with(AHEAD) {
+        return shorten(&text.replacen(AHEAD_OF, "", 1), width);
+    }
     if is_long(&text) {
         let waits = ["waiting for the ", "waiting for a "];
         let what = waits.iter().find_map(|wait| text.strip_prefix(wait));

@@ -1,6 +1,6 @@
 //! Classes and kernels of the chosen stage -> their table.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ratatui::text::Line;
 use stage2_contract::order::Order as _;
@@ -9,8 +9,8 @@ use stage2_contract::text::shorten_kernel;
 use stage2_live::class_label;
 
 use super::{
-    KERNEL_COLUMNS, KernelOrder, Row, View, WIDE, WITH_CALLS, bold, marked, padded, part, plain,
-    share, short, unit,
+    KERNEL_COLUMNS, KernelOrder, Row, View, WIDE, WITH_CALLS, bold, marked, most_columns, padded,
+    part, plain, share, short, unit,
 };
 
 /// The row of all copies and fills together.
@@ -29,7 +29,19 @@ fn on_top(ns: u64, of_kernels: u64) -> String {
 /// Time and launches of each kernel of a stage, by name, and their classes.
 pub(super) type Kernels<'v> = (Vec<(&'v str, (u64, u64))>, BTreeMap<&'v str, u8>);
 
+/// Those that are looked for.
 pub(super) fn kernels_of<'v>(view: &'v View, row: &Row) -> Kernels<'v> {
+    let (mut kernels, class_of) = all_kernels(view, row);
+    let class = |name: &str| class_of.get(name).copied().unwrap_or(0);
+    let is_wanted = |name: &str| view.state.is_wanted_kernel(name, class(name));
+    // Of a stage that is looked for by its own name, all of them.
+    if kernels.iter().any(|(name, _)| is_wanted(name)) {
+        kernels.retain(|(name, _)| is_wanted(name));
+    }
+    (kernels, class_of)
+}
+
+fn all_kernels<'v>(view: &'v View, row: &Row) -> Kernels<'v> {
     let mut kernels: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     let mut class_of: BTreeMap<&str, u8> = BTreeMap::new();
     let all = view.look.processes.iter().flat_map(|process| &process.window.kernels);
@@ -37,10 +49,6 @@ pub(super) fn kernels_of<'v>(view: &'v View, row: &Row) -> Kernels<'v> {
         class_of.insert(&kernel.name, kernel.class);
         let sum = kernels.entry(&kernel.name).or_default();
         *sum = (sum.0.saturating_add(kernel.ns), sum.1.saturating_add(kernel.launches));
-    }
-    // Of a stage that is looked for by its own name, all of them.
-    if kernels.keys().any(|name| view.state.is_wanted(name)) {
-        kernels.retain(|name, _| view.state.is_wanted(name));
     }
     (kernels.into_iter().collect(), class_of)
 }
@@ -53,6 +61,10 @@ pub(super) fn kernel_table(
 ) -> Vec<Line<'static>> {
     let Some(row) = row.filter(|_| height > 0) else { return Vec::new() };
     let (mut kernels, class_of) = kernels_of(view, row);
+    // Those that are not looked for are a part of the sum.
+    let wanted: BTreeSet<&str> = kernels.iter().map(|(name, _)| *name).collect();
+    let mut others = all_kernels(view, row).0;
+    others.retain(|(name, _)| !wanted.contains(name));
     let mut classes: Vec<(u64, u8)> =
         row.sum.class_ns.iter().enumerate().map(|(class, &ns)| (ns, class as u8)).collect();
     classes.retain(|(ns, _)| *ns > 0);
@@ -90,7 +102,9 @@ pub(super) fn kernel_table(
     let calls = row.recorded;
     let (has_calls, is_wide) = (width >= WITH_CALLS && calls > 0.0, width >= WIDE);
     let besides = 41 + if has_calls { 20 } else { 0 } + if is_wide { 16 } else { 0 };
-    let name_width = width.saturating_sub(besides).clamp(8, KERNEL_COLUMNS);
+    let longest = kernels.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    let most = most_columns(KERNEL_COLUMNS, longest, width);
+    let name_width = width.saturating_sub(besides).clamp(8, most);
     let per = unit(&row.sum).to_uppercase();
     let title = format!(
         "  {} {:>6}  {} {:>6} {:>8}{}{}",
@@ -108,9 +122,11 @@ pub(super) fn kernel_table(
     );
     let mut lines = vec![bold(&title, width)];
     // The last line is the sum of those that have no room.
-    let single = if kernels.len() > shown { shown.saturating_sub(1) } else { kernels.len() };
+    let is_cut = kernels.len() + usize::from(!others.is_empty()) > shown;
+    let single = if is_cut { shown.saturating_sub(1) } else { kernels.len() };
     view.kernels_shown.set(single.max(1));
     let (top, rest) = kernels.split_at_checked(single).unwrap_or((&[], &kernels));
+    let rest: Vec<_> = rest.iter().chain(&others).collect();
     let beyond = rest.iter().fold((0u64, 0u64), |sum, (_, (ns, n))| {
         (sum.0.saturating_add(*ns), sum.1.saturating_add(*n))
     });
@@ -166,6 +182,6 @@ pub(super) fn without_kernels(
     width: usize,
 ) -> Option<Line<'static>> {
     let kernels = kernels_of(view, row?).0.len() as u64;
-    let text = format!("  {} and their classes: no room", counted(kernels, "kernel"));
+    let text = format!("  no room for {} and their classes", counted(kernels, "kernel"));
     (kernels > 0).then(|| plain(&text, width))
 }

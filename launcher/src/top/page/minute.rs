@@ -7,14 +7,20 @@ use super::{Row, View, coloured, plain, share, short};
 
 /// The last minute, a column a second: how long the steps of the stage were, and how busy the GPUs.
 pub(super) fn minute(view: &View, row: Option<&Row>, width: usize) -> Vec<Line<'static>> {
-    let columns = (0..width.saturating_sub(22).min(60)).rev();
+    let seconds = width.saturating_sub(34).min(60);
+    let columns = (0..seconds).rev();
     let steps: Vec<Option<f64>> = columns.clone().map(|ago| step_ms(view, row?, ago)).collect();
     let busy: Vec<Option<f64>> = columns.map(|ago| gpu_share(view, ago)).collect();
-    let per = row.map_or_else(String::new, |row| format!("{} ms", row.unit.to_uppercase()));
-    let lines =
-        [(per.as_str(), trend(&steps, None, short)), ("GPU", trend(&busy, Some(1.0), share))];
+    let per = row.map_or_else(String::new, |row| {
+        format!("{} ms, last {seconds} s", row.unit.to_uppercase())
+    });
+    let gpu = format!("GPU, last {seconds} s");
+    let lines = [
+        (per.as_str(), trend(&steps, None, short)),
+        (gpu.as_str(), trend(&busy, Some(1.0), share)),
+    ];
     let lines = lines.into_iter().filter_map(|(label, trend)| Some((label, trend?)));
-    let line = |(label, trend)| plain(&format!("  {label:<7} {trend}"), width);
+    let line = |(label, trend)| plain(&format!("  {label:<19} {trend}"), width);
     lines.map(|of| coloured(line(of), Color::Green, view)).collect()
 }
 

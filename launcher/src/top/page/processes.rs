@@ -10,12 +10,13 @@ use stage2_contract::text::{shorten, visible};
 use stage2_live::{FileState, StageNumbers, Watched};
 use stage2_model::{HostCause, LATE_ERRORS_SURE};
 
-use super::hosts::{CAUSES, CAUSES_WIDE, fitted, host_of};
+use super::head::age;
+use super::hosts::{fitted, host_of, most_causes};
 use super::runs::names_apart;
 use super::{
     HOST_COLUMNS, ProcessOrder, Row, View, WIDE, bold, coloured, id, in_brackets, is_incomplete,
-    is_silent, lost, lost_count, lost_text, marked, ms, or_dash, own_tokens_per_s, p99, padded,
-    plain, row_of, run_numbers, runs, share, short, state, who,
+    is_silent, lost, lost_count, lost_text, marked, most_columns, ms, or_dash, own_tokens_per_s,
+    p99, padded, plain, recorded, row_of, run_numbers, runs, share, short, state, who,
 };
 
 /// By so much of the time the others have to wait longer than a late rank, and at least twice as long.
@@ -25,6 +26,8 @@ const LATE_EACH: u64 = 8;
 /// Columns of the longest state, and the least of the name of a host.
 const STATE_WIDTH: usize = 9;
 const HOST_LEAST: usize = 4;
+/// A name of a run in so many columns is not cut.
+const RUN_EASY: usize = 8;
 /// From this width, there is room for two percentiles.
 const WITH_P99: usize = 80;
 
@@ -255,23 +258,28 @@ pub(super) fn processes(
         None if has_runs => view.runs.get(&of.pid).map_or_else(|| "-".to_owned(), String::clone),
         None => of.host.clone(),
     };
-    let longest = sorted.iter().map(|of| host_of(of).chars().count()).max().unwrap_or(0);
+    let lengths = || sorted.iter().map(|of| host_of(of).chars().count());
+    let longest = lengths().max().unwrap_or(0);
+    // The shortest name of a run is whole; long ones lose what all begin with.
+    let shortest = lengths().min().filter(|least| has_runs && *least <= RUN_EASY);
+    let host_least = shortest.unwrap_or(0).max(HOST_LEAST);
     let stage = row.map_or("", |row| &row.name);
     // Of those that are whole next to the titles and, on a narrow terminal, the host.
     let for_stage = stage.chars().count().min(STAGE_EASY) + "STATE :".len();
-    let for_host = if width < WITH_P99 { longest.clamp(HOST_LEAST, 8) } else { HOST_LEAST };
+    let for_host = if width < WITH_P99 { longest.clamp(HOST_LEAST, 8) } else { host_least };
     let before = 25 + for_host + for_stage.saturating_sub(STATE_WIDTH);
     let mut columns = 0;
     for (_, of_column) in cells(&Default::default()) {
         columns += if before + columns + of_column < width { of_column + 1 } else { 0 };
     }
     let for_hosts = width.saturating_sub(columns + 25);
-    let least = longest.clamp(HOST_LEAST, HOST_COLUMNS);
+    let most = most_columns(HOST_COLUMNS, longest, width);
+    let least = longest.clamp(HOST_LEAST, most);
     // The titles of the states and of the stage are worth more than the whole name of a host.
-    let rooms = [least, HOST_LEAST].map(|host| for_hosts.saturating_sub(host));
+    let rooms = [least, host_least].map(|host| for_hosts.saturating_sub(host));
     let (state_title, state_width) = state_title(stage, rooms);
     let host_width = (for_hosts + STATE_WIDTH).saturating_sub(state_width);
-    let host_width = host_width.clamp(HOST_LEAST, HOST_COLUMNS);
+    let host_width = host_width.clamp(HOST_LEAST, most);
     let line_of = |start: String, of: &[String; 6]| {
         let cells = cells(of);
         row_of(start, cells.iter().map(|(cell, width)| (cell, *width)), width)
@@ -307,7 +315,7 @@ pub(super) fn processes(
         let rank = or_dash(process.rank.map(|rank| rank.to_string()));
         let host = host_of(process);
         let host = padded(run_names.get(host.as_str()).unwrap_or(&host), host_width);
-        let state = padded(&state(view, process), state_width);
+        let state = padded(&state_and_age(view, process, state_width), state_width);
         let start = format!("{mark} {rank:>4} {:>7} {host} {state}", process.pid);
         let cells = [
             or_dash(sum.and_then(|sum| sum.step_time(50)).map(ms)),
@@ -338,10 +346,22 @@ pub(super) fn processes(
     if shown < sorted.len() && shown < height {
         lines.push(more_processes(sorted.len() - shown, width));
     }
-    let most = if width >= WIDE { CAUSES_WIDE } else { CAUSES };
+    let most = most_causes(view, width);
     let why = late.into_iter().flat_map(|late| why_late(view, late, height.min(most), width));
     lines.extend(why.map(|why| coloured(plain(&why, width), Color::Yellow, view)));
     lines
+}
+
+/// What a process does. The first line has the age of the newest data; next to it, that of one that is no longer recorded
+/// has its own.
+fn state_and_age(view: &View, process: &Watched, width: usize) -> String {
+    let state = state(view, process);
+    let recorded = recorded(view);
+    let is_old = !recorded.is_empty() && !recorded.contains(&id(process));
+    let end = process.window.end_wall_ns.filter(|_| is_old);
+    let ago = end.map(|end| age(view.now_ns.saturating_sub(end) as f64 / 1e9));
+    let whole = ago.map(|ago| format!("{state} {ago}"));
+    whole.filter(|whole| whole.chars().count() <= width).unwrap_or(state)
 }
 
 /// The title of the states, with the stage that the columns behind it are of, and its width: more than that of the states

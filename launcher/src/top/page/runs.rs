@@ -114,6 +114,7 @@ pub(super) fn of_members(view: &View, members: &BTreeSet<Id>) -> View {
         },
         state: view.state.clone(),
         has_colour: view.has_colour,
+        is_text: view.is_text,
         ended: view.ended.clone(),
         phases: view.phases.clone(),
         now_ns: view.now_ns,

@@ -7,8 +7,8 @@ use stage2_live::StageNumbers;
 
 use super::runs::names_apart;
 use super::{
-    Row, View, WITH_CALLS, bold, clip, id, in_brackets, ms, of_engine, of_run, or_dash, padded,
-    plain, row_of, share, short, shown, who,
+    Row, View, WITH_CALLS, bold, clip, id, in_brackets, most_columns, ms, of_engine, of_run,
+    or_dash, padded, plain, row_of, share, short, shown, who,
 };
 
 /// Names get no more columns: numbers stay near to them on a wide terminal.
@@ -115,11 +115,13 @@ struct Columns {
 
 fn columns(view: &View, rows: &[Row], width: usize) -> Columns {
     let longest = |of: fn(&Row) -> usize| rows.iter().map(of).max().unwrap_or(0);
-    let most = width.saturating_sub(61).clamp(8, STAGE_COLUMNS);
-    let most_of_run = if width < WITH_CALLS { RUN_COLUMNS } else { RUN_COLUMNS_WIDE };
     let run = longest(|row| row.run.as_ref().map_or(0, |run| run.chars().count()));
-    let run = if run > 0 { run.clamp(RUN_LEAST, most_of_run) } else { 0 };
     let name = longest(|row| row.name.chars().count());
+    let most = most_columns(STAGE_COLUMNS, run + 1 + name, width);
+    let most = width.saturating_sub(61).clamp(8, most);
+    let most_of_run = if width < WITH_CALLS { RUN_COLUMNS } else { RUN_COLUMNS_WIDE };
+    let most_of_run = most_columns(most_of_run, run, width);
+    let run = if run > 0 { run.clamp(RUN_LEAST, most_of_run) } else { 0 };
     let name = match run {
         0 => name.max(STAGE_LEAST).min(most),
         run => name.min(most.saturating_sub(run + 1)).max(STAGE_OF_RUN_LEAST),

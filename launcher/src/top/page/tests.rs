@@ -127,7 +127,7 @@ fn all_that_matters_fits_into_80_by_24_without_colour() {
     assert_eq!(shown.len(), 24);
     assert!(shown.iter().all(|line| line.chars().count() <= 80), "{shown:#?}");
     let whole = shown.join("\n");
-    let parts = "2 processes, 2 recording|data of 3 s ago  last 10 s|placed 100%|in ranges 99.8%|> decode|  prefill|\
+    let parts = "2 processes, 2 recording|3 s behind  last 10 s|placed 100%|in ranges 99.8%|> decode|  prefill|\
                  gemm|attention|flash_fwd|71 node-1|stopping|70.0%|q quit";
     for part in parts.split('|') {
         assert!(whole.contains(part), "{part} is not in\n{whole}");
@@ -147,7 +147,7 @@ fn all_that_matters_fits_into_80_by_24_without_colour() {
     later.look.processes[1].is_behind = true;
     let shown_later = text(&later, 80, 24);
     assert!(
-        shown_later[0].contains("data of 3 s ago, reading 120 of 300 MB, 9 s left"),
+        shown_later[0].contains("3 s behind, reading 120 of 300 MB, 9 s left"),
         "{shown_later:#?}"
     );
     let row = shown_later.iter().find(|line| line.contains(" 72 node-1")).expect("a process");
@@ -159,7 +159,7 @@ fn all_that_matters_fits_into_80_by_24_without_colour() {
         "{whole}"
     );
     // What is read so far would look like all of it.
-    for part in ["decode", "gemm", "placed", "49.8", "NO WORK RAN"] {
+    for part in ["decode", "gemm", "placed", "49.8", "NO WORK"] {
         assert!(!whole.contains(part), "{part} is in\n{whole}");
     }
     let decode = shown.iter().find(|line| line.starts_with("> decode")).expect("a row");
@@ -308,6 +308,41 @@ fn what_limits_the_stage_is_in_the_first_lines() {
     assert!(answer([20, 10, 0], 70).ends_with(" …schedule (scheduler.py:212)"));
 }
 
+/// Hazard (Watching what runs): The host waits for the GPU, and the wait is taken for what the GPU waits for.
+/// Promise: The page says that the host is ahead, as a report does, and names another cause only as what it is.
+#[test]
+fn a_wait_for_the_gpu_is_no_cause() {
+    let page = |calls: [(&str, f64); 2], parts: [u64; 2]| {
+        let mut view = view();
+        view.look.processes.truncate(1);
+        let process = &mut view.look.processes[0];
+        let decode = process.window.stages.get_mut("decode").expect("a stage");
+        [decode.busy_ns, decode.gaps_ns] = parts.map(|of| of * 90_000_000);
+        let waits = calls.map(|(call, percent)| HostCause {
+            kind: HostCauseKind::CudaCall,
+            called: Some(call.into()),
+            percent,
+            ..HostCause::default()
+        });
+        process.window.host.causes.extend(waits);
+        let shown = text(&view, 80, 24);
+        (shown[2].clone(), of_hosts(&shown)[0].trim_end().to_owned())
+    };
+    let two = [("cuStreamSynchronize", 36.0), ("cuMemcpyDtoHAsync", 19.0)];
+    let ahead = "host ahead of the GPU (waits in cuStreamSynchronize)";
+    let (answer, first) = page(two, [20, 10]);
+    assert_eq!(answer, format!("decode: GPU idle 70.0%, {ahead}"));
+    assert!(first.ends_with(&format!("  55.0%  {ahead}")), "{first}");
+    let (answer, _) = page(two, [20, 70]);
+    assert!(answer.starts_with("decode: gaps in GPU work take 70.0%, host ahead "), "{answer}");
+    // Less than half of the time does not decide, and a call that is no wait is a cause.
+    let (answer, first) = page([two[0], ("cuMemAlloc", 1.0)], [20, 10]);
+    assert!(answer.contains("first cause: Scheduler.schedule"), "{answer}");
+    assert!(first.contains("41.0%  Scheduler.schedule"), "{first}");
+    let (answer, _) = page([("cuStreamSynchronize", 45.0), ("cuMemAlloc", 46.0)], [20, 10]);
+    assert!(answer.ends_with(", first cause: blocked in cuMemAlloc"), "{answer}");
+}
+
 /// Hazard (Watching what runs): The settings of a run state its tokens, and its page has no rate until there is a report.
 /// Promise: It has one while the run goes on: that of the steps of the decode, and of the prefill before each decode.
 #[test]
@@ -432,14 +467,14 @@ fn a_page_has_one_window_and_names_its_run() {
     view.look.processes.iter_mut().for_each(|process| process.window.ns = 3_500_000_000);
     view.name = "vllm-sorting-of-friday".into();
     let shown = text(&view, 120, 40);
-    assert!(shown[0].ends_with("data of 3 s ago  last 3.5 s"), "{}", shown[0]);
-    assert!(shown.iter().any(|line| line.contains("IN ALL STAGES, LAST 3.5 s")), "{shown:#?}");
+    assert!(shown[0].ends_with("3 s behind  last 3.5 s"), "{}", shown[0]);
+    assert!(shown.iter().any(|line| line.contains("(all stages, last 3.5 s)")), "{shown:#?}");
     for (width, name, end) in [
         (120, "stage2 top  vllm-sorting-of-friday  2 processes", "last 3.5 s"),
         (80, "vllm-sorting-of-friday  2 processes", "last 3.5 s"),
-        (64, "vllm-sor", "2 recording  data of 3 s ago"),
-        (40, "vllm-", "data of 3 s ago"),
-        (30, "vllm-", "data of 3 s ago"),
+        (60, "vllm-sor", "2 recording  3 s behind"),
+        (40, "vllm-", "last 3.5 s"),
+        (30, "vllm-", "3 s behind"),
     ] {
         let first = &text(&view, width, 24)[0];
         assert!(first.starts_with(name) && first.ends_with(end), "{width}: {first}");
@@ -491,10 +526,7 @@ fn rows_of_several_runs_name_the_run_and_lines_of_gpus_the_process() {
     assert!(has(&["RANK", "RUN"]) && has(&[" 71 run-a "]) && has(&[" 72 run-b "]), "{shown:#?}");
     assert!(has(&["  71 GPU0 DRAM"]) && has(&["  72 GPU0 412 W"]), "{shown:#?}");
     assert!(has(&["> run-a decode "]) && has(&["  run-b decode "]), "{shown:#?}");
-    assert!(
-        has(&["KERNEL IN decode of run-a "]) && has(&["IN ALL STAGES of run-a,"]),
-        "{shown:#?}"
-    );
+    assert!(has(&["KERNEL IN decode of run-a "]) && has(&["(all stages of run-a,"]), "{shown:#?}");
     // Of one run, the host.
     view.look.processes[1].file = "/srv/run-a/collector/node-1-72.s2t".to_owned();
     let shown = text(&view, 80, 30).join("\n");
@@ -514,9 +546,9 @@ fn the_last_minute_is_a_column_a_second_and_ends_with_the_newest() {
         found.unwrap_or_else(|| panic!("{start} is not in {lines:#?}")).as_str()
     };
     // 40 ms, no step, 60 ms; an idle GPU is a low bar and no gap.
-    let older = " ".repeat(55);
-    assert_eq!(find("  STEP ms"), format!("  STEP ms {older}▆ █ 40.0-60.0"));
-    assert_eq!(find("  GPU "), format!("  GPU     {older}▁▅█ 0.0%-100%"));
+    let older = " ".repeat(43);
+    assert_eq!(find("  STEP ms"), format!("  STEP ms, last 46 s  {older}▆ █ 40.0-60.0"));
+    assert_eq!(find("  GPU,"), format!("  GPU, last 46 s      {older}▁▅█ 0.0%-100%"));
     let gpu = "GPU0 412 W 1980 MHz memory 2619 MHz 61 C 20.0 of 80.0 GiB";
     let limited = format!("  rank 0 {gpu} ! power limit");
     assert_eq!(find("  rank 0"), limited, "one line at 80 columns");
@@ -717,7 +749,7 @@ fn work_outside_of_ranges_is_never_the_first_stage() {
 
 /// The lines of the table of the host, without its title.
 fn of_hosts(shown: &[String]) -> Vec<&str> {
-    let title = shown.iter().position(|line| line.contains("NO WORK RAN"));
+    let title = shown.iter().position(|line| line.contains("NO WORK  SHARE"));
     let rest = shown.iter().skip(title.expect("a title") + 1);
     rest.take_while(|line| !line.contains("RANK")).map(|line| line.trim_end()).collect()
 }
@@ -744,6 +776,52 @@ fn the_causes_of_idle_time_have_a_line_each_and_more_where_there_is_room() {
     let wide = text(&view, 200, 50).join("\n");
     let whole = "waiting for the GIL held by 'detokenizer' in Scheduler.schedule (scheduler.py:99)";
     assert!(wide.contains(whole), "{wide}");
+    // A page of text has all, and one for a program whole names.
+    view.is_text = true;
+    assert!(text(&view, 80, 50).join("\n").contains("sleeping in Scheduler.schedule"));
+    let name = "k".repeat(300);
+    view.look.processes[0].window.kernels[0].name.clone_from(&name);
+    let mut two = view.clone();
+    two.look.processes.push(process(72, 1));
+    for (process, run) in two.look.processes.iter_mut().zip(["a", "b"]) {
+        process.file = format!("/srv/{run}/collector/a.s2t");
+    }
+    assert!(text(&two, 80, 80).join("\n").contains("sleeping in Scheduler.schedule"));
+    assert!(text(&view, UNCUT, 50).join("\n").contains(&name));
+}
+
+/// Hazard (Watching what runs): Of two runs one has ended, and its last rates look as if they were of now.
+/// Promise: Next to a run that is recorded it has no rates, and its row has the age of its numbers.
+#[test]
+fn a_run_that_ended_next_to_a_live_one_has_its_age_and_no_rates() {
+    let mut view = view();
+    for (process, run) in view.look.processes.iter_mut().zip(["run-a", "run-b"]) {
+        process.file = format!("/srv/{run}/collector/{}.s2t", process.pid);
+        process.window.stages.get_mut("decode").expect("a stage").steps_with_tokens = 200;
+        process.window.stages.get_mut("decode").expect("a stage").tokens = 2_000;
+    }
+    view.phases.clear();
+    let rates = |view: &View| {
+        let shown = text(view, 160, 40);
+        let has = |run: &str, part: &str| {
+            let mut row = shown.iter().filter(|line| line.contains(&format!("{run} decode ")));
+            row.any(|line| line.contains(part))
+        };
+        ["run-a", "run-b"].map(|run| ["steps/s", " 200 ", " 800"].map(|part| has(run, part)))
+    };
+    assert_eq!(rates(&view), [[true; 3]; 2], "{:#?}", text(&view, 160, 40));
+    let ended = &mut view.look.processes[1];
+    (ended.state, ended.window.end_wall_ns) = (FileState::Ended, Some(1_000_000_000));
+    view.now_ns = 303_200_000_000;
+    view.look.processes[0].window.end_wall_ns = Some(300_000_000_000);
+    assert_eq!(rates(&view), [[true; 3], [false; 3]], "{:#?}", text(&view, 160, 40));
+    let shown = text(&view, 80, 30);
+    let row = |pid: &str| shown.iter().find(|line| line.contains(pid)).expect("a row").clone();
+    assert!(row(" 72 run-b").contains(" ended 5 min "), "{shown:#?}");
+    assert!(row(" 71 run-a").contains(" recording  "), "{shown:#?}");
+    // All have ended: the first line shows it.
+    view.look.processes[0].state = FileState::Ended;
+    assert_eq!(rates(&view), [[true; 3]; 2], "{:#?}", text(&view, 160, 40));
 }
 
 /// Processes of which the last one is late: its host waits for the GIL for longer than those of the others.
@@ -972,6 +1050,21 @@ fn the_keys_are_those_that_do_something() {
     let without = text(&View { has_report: false, ..ended }, 200, 24).swap_remove(23);
     assert!(!without.contains("freeze") && without.contains("w report"), "{without}");
     assert!(keys(&[(71, "dormant")], 200).contains("  PgUp/PgDn kernels  "));
+    assert!(
+        keys(&[(71, "on")], 80).contains("  ←/→ process  PgDn  / filter  o,t sort  f w  ? help")
+    );
+    // One process is neither chosen nor sorted.
+    let mut one = View { phases: vec![(71, "on".to_owned())], ..view() };
+    one.look.processes.truncate(1);
+    let last = |view: &View| text(view, 80, 24).swap_remove(23);
+    let all = "q quit  s stop  j/k stage  PgDn  / filter  t sort  f freeze  w report  ? help";
+    assert_eq!(last(&one), all);
+    let ended = View { ended: Some("Ended".into()), has_report: true, phases: Vec::new(), ..one };
+    assert_eq!(last(&ended), "q quit  j/k stage  PgUp/PgDn kernels  / filter  t sort  ? help");
+    assert_eq!(
+        text(&ended, 50, 24).swap_remove(23),
+        "q quit  j/k stage  PgDn  / filter  t sort  ? help"
+    );
 }
 
 #[test]
@@ -1020,6 +1113,15 @@ fn stages_and_kernels_are_found_by_their_names() {
     let found = rows(&view).into_iter().find(|row| row.name == "decode").expect("a stage");
     let (wanted, _) = kernels_of(&view, &found);
     assert!(wanted.len() < of_decode && wanted.iter().all(|(of, _)| of.contains(&name)));
+    // So does a class; the others are one row, so that the shares add up.
+    view.state.filter = "GEMM".into();
+    let found = rows(&view).into_iter().find(|row| row.name == "decode").expect("a stage");
+    let (wanted, class_of) = kernels_of(&view, &found);
+    let is_gemm = |name: &str| stage2_live::class_label(class_of[name]) == "gemm";
+    assert!(wanted.iter().any(|(name, _)| is_gemm(name) && !name.contains("gemm")), "{wanted:?}");
+    let shown = text(&view, 80, 60).join("\n");
+    let others = format!("  {} others", of_decode - wanted.len());
+    assert!(shown.contains(&others), "{others} is not in\n{shown}");
     view.state.filter = "no such".into();
     view.state.types = true;
     let shown = text(&view, 80, 24);
@@ -1130,9 +1232,9 @@ fn columns_of_a_narrow_terminal_are_whole() {
         found.unwrap_or_else(|| panic!("{part} is not in {shown:#?}")).trim_end()
     };
     assert!(find("STAGE").ends_with("REQS") && find("> decode").ends_with("32.0"), "{shown:#?}");
-    assert!(find("PROCESS").ends_with("  HOST, IN ALL STAGES, LAST 10 s"), "{shown:#?}");
+    assert!(find("PROCESS").ends_with("  HOST (all stages, last 10 s)"), "{shown:#?}");
     assert!(find("RANK").ends_with("GPU") && find(" node-1").ends_with("65.0%"), "{shown:#?}");
-    assert!(find("2 processes").ends_with("ago"), "{shown:#?}");
+    assert!(find("2 processes").ends_with("s behind"), "{shown:#?}");
     assert_eq!(shown[14], "q quit  s record  j/k stage  ←/→ process  / o t f w  ? help");
     assert_eq!(text(&view(), 50, 15)[14], "q quit  s record  ? more keys");
 }
@@ -1364,10 +1466,7 @@ fn what_has_no_room_is_said_to_be_missing() {
         let shown = text(&view, width, height);
         assert!(shown.iter().any(|line| line == whose), "{shown:#?}");
         let whole = shown.join("\n");
-        assert!(
-            whole.contains("KERNEL IN") || whole.contains(" and their classes: no room"),
-            "{whole}"
-        );
+        assert!(whole.contains("KERNEL IN") || whole.contains("  no room for "), "{whole}");
         assert!(shown[height - 1].contains("  / "), "{whole}");
     }
     let (view, _) = sample("vllm_sorting");
@@ -1526,7 +1625,8 @@ fn how_busy_a_gpu_is_that_is_not_recorded_is_not_known() {
     assert!(decode.contains(" - ") && !decode.contains("100%"), "{shown:#?}");
     assert_eq!(decode.split_whitespace().nth(5), Some("-"), "{shown:#?}");
     // The reason is stated: no number of GPU work is a zero, and there is no chart of it.
-    let chart = |view: &View| text(view, 130, 40).iter().any(|line| line.starts_with("  GPU  "));
+    let chart =
+        |view: &View| text(view, 130, 40).iter().any(|line| line.starts_with("  GPU, last "));
     assert!(chart(&view));
     view.look.processes.iter_mut().for_each(|process| process.has_no_gpu_records = true);
     let shown = text(&view, 130, 40);
@@ -1613,7 +1713,7 @@ fn the_table_of_ranks_names_its_stage() {
     }
     let shown = text(&view, 60, 30).join("\n");
     assert!(shown.contains("RUN     STATE  IN decode:  P50 ms  BUSY"), "{shown}");
-    assert!(shown.contains("  HOST, IN ALL STAGES, LAST 10 s\n"), "{shown}");
+    assert!(shown.contains("  HOST (all stages, last 10 s)\n"), "{shown}");
     view.look.processes.iter_mut().for_each(|process| process.file.clear());
     view.state.chosen = 1;
     assert!(title_of(&view, 80).contains("IN prefill:  P50 ms"));
@@ -1626,7 +1726,7 @@ fn what_the_host_did_in_a_stage_is_divided_as_in_a_report() {
     let (view, report) = sample("vllm_sorting");
     let lines = text(&view, 160, 60);
     let of = |at: &str| report.pointer(at).and_then(serde_json::Value::as_f64).expect(at);
-    let at = lines.iter().position(|line| line.contains("NO WORK RAN, IN decode")).expect("it");
+    let at = lines.iter().position(|line| line.contains("NO WORK RAN (decode)")).expect("it");
     for (cause, line) in lines[at + 1..].iter().take(3).enumerate() {
         let at = format!("/host/stages/0/causes/{cause}");
         let percent = of(&format!("{at}/percent"));
