@@ -121,10 +121,13 @@ fn the_failure_is_said_first_and_latest_stays_as_it_was() {
     assert_eq!(latest(), before);
     let at = |part: &str| said.find(part).unwrap_or_else(|| panic!("no {part}: {said}"));
     let failure = at("error: the workload failed: exit status 3");
+    // What became of `latest` follows from it.
     assert!(
-        failure < at("coverage: ") && at("latest still points to ") < at("coverage: "),
+        failure < at("coverage: ") && at("coverage: ") < at("latest still points to "),
         "{said}"
     );
+    assert!(said.contains("Fix the workload (exit status 3), then run again"), "{said}");
+    assert_eq!(said.matches("error: ").count(), 1, "{said}");
     assert!(said.find("warning: ").is_none_or(|warning| failure < warning), "{said}");
     let last = said.lines().last().expect("lines");
     assert!(last.starts_with("report: ") && last.ends_with("/report.html"), "{said}");
