@@ -192,6 +192,7 @@ fn newest_of(mut runs: Vec<(SystemTime, PathBuf)>) -> String {
     let with_work = runs.iter().rev().filter(|(_, run)| !is_empty(run));
     let (reported, others): (Vec<_>, Vec<_>) =
         with_work.partition(|(_, run)| run.join(METRICS).exists());
+    let hidden = runs.last().is_some_and(|(_, run)| is_empty(run));
     let shown = if reported.is_empty() { others } else { reported };
     let shown = shown.into_iter().take(NAMED).map(|(_, run)| visible_path(run));
     let shown: Vec<String> = shown.collect();
@@ -201,7 +202,11 @@ fn newest_of(mut runs: Vec<(SystemTime, PathBuf)>) -> String {
         }
         [] => "; `stage2-launch run -- COMMAND` makes a run, and `stage2-launch merge` makes one of captures".to_owned(),
         [only] => format!("; the newest run is {only}"),
-        all => format!("; the newest runs are {}", all.join(", ")),
+        all => {
+            // Newer ones that recorded nothing are not among them.
+            let of = if hidden { " with results" } else { "" };
+            format!("; the newest runs{of} are {}", all.join(", "))
+        }
     }
 }
 

@@ -65,7 +65,8 @@ fn of(exit: Value, gpu_absent: Option<&str>, processes: &[&Build]) -> Vec<String
     causes(&folder)
 }
 
-const NO_DRIVER: Option<&str> = Some("no CUDA driver library");
+const NO_DRIVER: Option<&str> =
+    Some("libcuda.so, the CUDA driver library, is not installed on this machine");
 
 #[test]
 fn what_the_trace_files_say_is_named() {
