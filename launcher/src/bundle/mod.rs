@@ -494,7 +494,10 @@ mod tests {
         // A trace that has lost kernels is told, one that grew is not.
         let rows = |kernels| [ProcessRow { kernels, ..row("vm-2.s2t") }, row("vm-9.s2t")];
         let told = RunRecord { processes: rows(7).into(), ..RunRecord::default() };
-        let cut = |kernels| cut_trace(folder.path(), &told, &rows(kernels));
+        let cut = |kernels| {
+            let now = Report { processes: rows(kernels).into(), ..Report::default() };
+            cut_trace(folder.path(), &told, &now)
+        };
         assert_eq!([cut(7), cut(8)], [None, None]);
         assert!(cut(3).expect("cut").contains("7 kernels in vm-2.s2t, of which 3 are left"));
         // The first piece may have been deleted while the process ran.

@@ -260,4 +260,8 @@ fn a_run_that_holds_nothing_leaves_the_latest_one_and_its_own_words_come_first()
     assert_eq!(said.matches("the workload failed").count(), 1, "it is said once: {said}");
     assert!(said.contains("latest still points to the previous run"), "{said}");
     assert_eq!(std::fs::read_link(&latest).expect("a link"), before);
+    // With -q, one error has the reason.
+    let words = ["-q", "--light", "--", "sh", "-c", "exit 0"];
+    let said = stderr(&sandbox.launch_strictly(&words).assert().code(70));
+    assert_eq!(said.matches("no GPU work was recorded").count(), 1, "{said}");
 }
