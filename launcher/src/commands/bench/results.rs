@@ -4,8 +4,8 @@ use std::ffi::OsString;
 
 use serde::Serialize;
 use stage2_contract::order::Order as _;
+use stage2_contract::text::code;
 use stage2_contract::text::numbers::{ms3, ratio3};
-use stage2_contract::text::{code, plain};
 use stage2_model::finding::Id;
 use stage2_model::{Finding, WorkloadExit};
 use stage2_read::trace::stats::median;
@@ -402,7 +402,10 @@ pub(super) fn page(results: &Results) -> String {
             ));
         }
         if let Some(why) = failed {
-            page.push_str(&format!("- {name} was not measured (to the end): {}\n", plain(why)));
+            page.push_str(&format!(
+                "- {name} was not measured (to the end): {}\n",
+                code(&why.replace('`', ""))
+            ));
         }
         let of = |left_out: &&LeftOutTimes| left_out.configuration == *name;
         for left_out in results.left_out.iter().filter(of).take(MAX_STAGES) {
