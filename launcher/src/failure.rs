@@ -90,8 +90,11 @@ impl Acceptance {
         let unmet = self.unmet(passes, &outcome.read);
         let unmet = (!unmet.is_empty()).then(|| format!("--require: {}", unmet.join(", and ")));
         let objection = self.objection(outcome).map(str::to_owned);
+        // With -q, the error about the reports has said it, with the reason.
+        let is_told = terminal.is_quiet() && outcome.status == Status::Empty;
+        let told = objection.iter().filter(|_| is_told).count();
         let reasons: Vec<String> = objection.into_iter().chain(unmet).collect();
-        for why in &reasons {
+        for why in reasons.iter().skip(told) {
             terminal.error(&format!("exit status {EXIT_NO_RESULT}: {why}"));
         }
         if reasons.is_empty() { 0 } else { EXIT_NO_RESULT }

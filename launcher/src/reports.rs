@@ -18,13 +18,13 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
     replace_reports(run_dir, |_| None)
 }
 
-/// As [`write_reports`], except that nothing is written if `refused` finds a reason in the processes that were read.
+/// As [`write_reports`], except that nothing is written if `refused` finds a reason in the report.
 ///
 /// # Errors
 /// Those of [`write_reports`], and the reason.
 pub(crate) fn replace_reports(
     run_dir: &Path,
-    refused: impl FnOnce(&[ProcessRow]) -> Option<String>,
+    refused: impl FnOnce(&Report) -> Option<String>,
 ) -> anyhow::Result<Outcome> {
     let is_folder = fs::metadata(run_dir)
         .with_context(|| format!("{} cannot be read; name the folder of a run", run_dir.display()))?
@@ -33,7 +33,7 @@ pub(crate) fn replace_reports(
     let sources = Sources::of_run(run_dir);
     let settings = Settings::of_run(run_dir);
     let Analysis { mut report, top_n, shown, read, workload } = analyse(&sources, &settings);
-    if let Some(why) = refused(&report.processes) {
+    if let Some(why) = refused(&report) {
         anyhow::bail!(why);
     }
     let files = stage2_render::write_files(&mut report, top_n, &shown, run_dir)?;

@@ -101,7 +101,7 @@ impl QueryError {
     }
 
     pub(crate) fn time_in_traces() -> Self {
-        let text = "the time was over while the trace files were read; allow more with --seconds N, or ask \
+        let text = "the query ran out of time while it read the trace files; allow more with --seconds N, or ask \
                     a table of metrics.json instead (`schema` lists them)";
         Self::TooMuch(text.to_owned())
     }

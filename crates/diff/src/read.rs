@@ -67,7 +67,7 @@ pub fn read_report(bytes: &[u8]) -> Result<ReadReport, ReadError> {
     let no_json = |error: serde_json::Error| {
         let what = match error.is_eof() {
             true if bytes.is_empty() => "it is empty".to_owned(),
-            true => "it is cut short".to_owned(),
+            true => "it is truncated".to_owned(),
             false => format!("it is not valid JSON (line {})", error.line()),
         };
         ReadError::NoJson(what)

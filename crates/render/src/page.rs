@@ -6,6 +6,7 @@ use crate::table::{capitalised, why_none};
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{grouped, or_absent, percent1, shown_time};
 use stage2_contract::text::{code_in_text, plain, shorten, shorten_kernel, shorten_words};
+use stage2_model::finding::Id;
 use stage2_model::kernels::{Kernel, Loss, class_floors, model_stages, stage_kernels, steps};
 pub(super) use stage2_model::lead::{
     gain_by_floor, host_ahead, lead_first, longest, lost_of, told, verdict_stage,
@@ -69,7 +70,10 @@ pub(super) fn page_lines(report: &Report) -> Vec<AnswerLine> {
 
 /// How many warnings there are, and the first one.
 pub(super) fn warnings(report: &Report) -> Option<AnswerLine> {
-    let first = shorten(&warnings_of(report).next()?.what, WARNING_CHARS);
+    // What is lost weighs more than how the rest was measured.
+    let is_loss = |found: &&Finding| found.id <= Id::TraceCopy || found.id == Id::WorkloadEnded;
+    let first = warnings_of(report).find(is_loss).or_else(|| warnings_of(report).next())?;
+    let first = shorten(&first.what, WARNING_CHARS);
     let text = match warnings_of(report).count() {
         1 => first,
         number => format!("{number}, the first: {first}"),

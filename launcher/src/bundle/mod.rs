@@ -19,11 +19,11 @@ use crate::plan;
 use crate::reports::Outcome;
 use crate::terminal::Terminal;
 use stage2_config::hydra::Node;
-use stage2_contract::text::numbers::count;
+use stage2_contract::text::numbers::{count, counted};
 use stage2_contract::text::{visible, visible_path};
 use stage2_contract::trace::pieces::piece_of;
 use stage2_model::finding::Id;
-use stage2_model::{Finding, ProcessRow, RunState};
+use stage2_model::{Finding, ProcessCoverage, ProcessRow, Report, RunState};
 use stage2_read::files::{self, plain_name, write_whole};
 use stage2_read::layout::INPUTS_YAML;
 use stage2_read::trace::folder::trace_files;
@@ -369,15 +369,47 @@ pub(crate) fn lost_traces(dir: &Path, record: &RunRecord) -> Option<String> {
     ))
 }
 
-/// Why the reports of `dir` stay as they are: a trace in which `found` has fewer kernels than they tell of was cut since.
-pub(crate) fn cut_trace(dir: &Path, record: &RunRecord, found: &[ProcessRow]) -> Option<String> {
+/// Why the reports of `dir` stay as they are: in a trace that was cut or damaged since, `now` has fewer kernels than they
+/// tell of, or frames that cannot be read.
+pub(crate) fn cut_trace(dir: &Path, record: &RunRecord, now: &Report) -> Option<String> {
+    let found = &now.processes;
     let left = |before: &ProcessRow| {
         let of = |now: &&ProcessRow| trace_name(&now.file) == trace_name(&before.file);
         found.iter().filter(of).map(|now| now.kernels).fold(0, u64::saturating_add)
     };
     let traces = record.processes.iter().filter(|before| is_trace(&before.file));
-    let (cut, left) = traces.map(|row| (row, left(row))).find(|(row, left)| *left < row.kernels)?;
-    let remedy = match found.iter().any(|now| now.kernels > 0) {
+    let cut = traces.map(|row| (row, left(row))).find(|(row, left)| *left < row.kernels);
+    let damaged = || {
+        let before = record.coverage["processes"].as_array()?;
+        let of = |file: &str| {
+            let same = |row: &&serde_json::Value| {
+                row["file"].as_str().is_some_and(|name| trace_name(name) == trace_name(file))
+            };
+            before.iter().find(same)?["file_state"]["corrupt_frames"].as_u64()
+        };
+        let is_worse = |row: &&ProcessCoverage| {
+            of(&row.file).is_some_and(|frames| row.file_state.corrupt_frames > frames)
+        };
+        now.coverage.processes.iter().find(is_worse)
+    };
+    let (what, remedy) = match cut {
+        Some((cut, left)) => (
+            format!(
+                "made from {} kernels in {}, of which {} are left in the file: it was cut, emptied or damaged afterwards",
+                count(cut.kernels),
+                visible(cut.file.as_bytes()),
+                count(left)
+            ),
+            found.iter().any(|now| now.kernels > 0),
+        ),
+        None => {
+            let row = damaged()?;
+            let frames = counted(row.file_state.corrupt_frames, "damaged frame");
+            let file = visible(row.file.as_bytes());
+            (format!("made from {file}, which has {frames} now: it was damaged afterwards"), true)
+        }
+    };
+    let remedy = match remedy {
         true => format!(
             "; `stage2-launch merge --spool {} -o DIR` reports what is left",
             visible_path(&dir.join(COLLECTOR_DIR))
@@ -385,12 +417,8 @@ pub(crate) fn cut_trace(dir: &Path, record: &RunRecord, found: &[ProcessRow]) ->
         false => ", or record the workload again".to_owned(),
     };
     Some(format!(
-        "the reports of {} were made from {} kernels in {}, of which {} are left in the file: it was cut, emptied \
-         or damaged afterwards, so no report was written; restore the whole file to write them again{remedy}",
+        "the reports of {} were {what}, so no report was written; restore the whole file to write them again{remedy}",
         visible_path(dir),
-        count(cut.kernels),
-        visible(cut.file.as_bytes()),
-        count(left),
     ))
 }
 
@@ -466,7 +494,10 @@ mod tests {
         // A trace that has lost kernels is told, one that grew is not.
         let rows = |kernels| [ProcessRow { kernels, ..row("vm-2.s2t") }, row("vm-9.s2t")];
         let told = RunRecord { processes: rows(7).into(), ..RunRecord::default() };
-        let cut = |kernels| cut_trace(folder.path(), &told, &rows(kernels));
+        let cut = |kernels| {
+            let now = Report { processes: rows(kernels).into(), ..Report::default() };
+            cut_trace(folder.path(), &told, &now)
+        };
         assert_eq!([cut(7), cut(8)], [None, None]);
         assert!(cut(3).expect("cut").contains("7 kernels in vm-2.s2t, of which 3 are left"));
         // The first piece may have been deleted while the process ran.

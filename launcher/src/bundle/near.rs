@@ -192,6 +192,9 @@ fn newest_of(mut runs: Vec<(SystemTime, PathBuf)>) -> String {
     let with_work = runs.iter().rev().filter(|(_, run)| !is_empty(run));
     let (reported, others): (Vec<_>, Vec<_>) =
         with_work.partition(|(_, run)| run.join(METRICS).exists());
+    // Newer ones that recorded nothing are not among them.
+    let hidden = runs.last().is_some_and(|(_, run)| is_empty(run));
+    let of = if hidden { " with results" } else { "" };
     let shown = if reported.is_empty() { others } else { reported };
     let shown = shown.into_iter().take(NAMED).map(|(_, run)| visible_path(run));
     let shown: Vec<String> = shown.collect();
@@ -200,8 +203,8 @@ fn newest_of(mut runs: Vec<(SystemTime, PathBuf)>) -> String {
             format!("; the newest run, {}, recorded no GPU work", visible_path(last))
         }
         [] => "; `stage2-launch run -- COMMAND` makes a run, and `stage2-launch merge` makes one of captures".to_owned(),
-        [only] => format!("; the newest run is {only}"),
-        all => format!("; the newest runs are {}", all.join(", ")),
+        [only] => format!("; the newest run{of} is {only}"),
+        all => format!("; the newest runs{of} are {}", all.join(", ")),
     }
 }
 
@@ -279,7 +282,7 @@ mod tests {
         for (name, expected) in [
             ("lates", format!("does not exist; did you mean {}?", shown("latest"))),
             ("befroe", format!("does not exist; did you mean {}?", shown("before"))),
-            ("xyz", format!("does not exist; the newest runs are {newest}")),
+            ("xyz", format!("does not exist; the newest runs with results are {newest}")),
             (
                 "after/run.json",
                 format!("is a file; name the folder of the run, `{}`", shown("after")),
@@ -290,7 +293,7 @@ mod tests {
             (
                 "",
                 format!(
-                    "is not the folder of a run: it holds no run.json; the newest runs are {newest}"
+                    "is not the folder of a run: it holds no run.json; the newest runs with results are {newest}"
                 ),
             ),
         ] {
@@ -302,11 +305,15 @@ mod tests {
         assert!(said.ends_with(&format!("; did you mean {}?", shown("before"))), "{said}");
         let given = [at("latest"), at("before")];
         let said = not_a_run_among(&at("befroe"), &[&given[0], &given[1]]);
-        let newest = format!("the newest runs are {}, {}", shown("middle"), shown("oldest"));
+        let newest =
+            format!("the newest runs with results are {}, {}", shown("middle"), shown("oldest"));
         assert!(said.ends_with(&newest), "{said}");
         // What no command could read is not proposed where others are.
         fs::write(at("oldest/metrics.json"), "{}").expect("a file");
         let said = not_a_run(&at("xyz"));
-        assert!(said.ends_with(&format!("the newest run is {}", shown("oldest"))), "{said}");
+        assert!(
+            said.ends_with(&format!("the newest run with results is {}", shown("oldest"))),
+            "{said}"
+        );
     }
 }

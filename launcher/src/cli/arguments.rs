@@ -520,7 +520,7 @@ pub(crate) struct SchemaArgs {
 #[derive(Debug, Args)]
 #[command(after_help = MCP_HELP)]
 pub(crate) struct McpArgs {
-    /// The folder below which the runs lie: nothing outside of it is read
+    /// The folder that contains the runs: nothing outside of it is read
     #[arg(value_name = "ROOT", default_value = FOLDER_OF_RUNS)]
     pub(crate) root: PathBuf,
     /// Let the client also run any command as this user (run), or look into, start and stop recording in this user's

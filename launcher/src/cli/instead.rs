@@ -165,6 +165,9 @@ fn not_here(named: &Command, error: &clap::Error) -> Option<String> {
              --json -q > FILE"
                 .to_owned(),
         ),
+        ("bench", "--light", _) => {
+            Some("bench always runs each profiler by itself; leave --light out".to_owned())
+        }
         ("completions", _, Some(shell)) if OTHER_SHELLS.contains(&shell) => {
             let shells = named.get_positionals().flat_map(Arg::get_possible_values);
             let shells: Vec<String> = shells.map(|shell| shell.get_name().to_owned()).collect();

@@ -1,6 +1,6 @@
 //! A question about a run -> a short answer, for programs and agents.
 
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use anstyle::Style;
@@ -164,11 +164,8 @@ fn not_understood(why: &Refused, args: &AskArgs) -> Failure {
         Refused::Stages(_) | Refused::MemoryUsed => return Failure::Usage(why.to_string()),
         Refused::NoQuestion(_) | Refused::Several(_) => {}
     }
-    // The list is the answer.
-    match printed(&format!("{}\n", Question::list())) {
-        Err(failure) => failure,
-        Ok(_) => Failure::Usage(why.to_string()),
-    }
+    list();
+    Failure::Usage(why.to_string())
 }
 
 /// Whether it looks like a word of a sentence, and not like a path.
@@ -180,7 +177,6 @@ fn is_word(other: &Path) -> bool {
 
 /// That a question does not exist, with the list where it is like none, and with the order of the words where it is a run.
 fn no_question(args: &AskArgs) -> Failure {
-    let list = || printed(&format!("{}\n", Question::list())).map(|_| ());
     let asked = visible(args.question.as_bytes());
     if Path::new(&args.question).exists() && !args.run.exists() {
         let run = quote(&args.question);
@@ -188,9 +184,8 @@ fn no_question(args: &AskArgs) -> Failure {
         let asked = word.parse::<Question>().ok().map(Question::name);
         let wrong = if let Some(asked) = asked.or_else(|| meant(&word)) {
             format!("the run comes before the question: stage2-launch ask {run} {asked}")
-        } else if let Err(failure) = list() {
-            return failure;
         } else {
+            list();
             let word = visible(word.as_bytes());
             format!(
                 "the run comes before the question: stage2-launch ask {run} QUESTION; there is no question \
@@ -200,11 +195,8 @@ fn no_question(args: &AskArgs) -> Failure {
         return Failure::Usage(wrong);
     }
     let meant = meant(&args.question);
-    // The list is the answer.
-    if meant.is_none()
-        && let Err(failure) = list()
-    {
-        return failure;
+    if meant.is_none() {
+        list();
     }
     let hint = meant.map_or_else(
         || "; choose one of the list".to_owned(),
@@ -212,6 +204,11 @@ fn no_question(args: &AskArgs) -> Failure {
     );
     let asked = shorten(&asked, ASKED_CHARS);
     Failure::Usage(format!("there is no question `{asked}`{hint}"))
+}
+
+/// The questions, in front of the error: a reader of stdout waits for an answer.
+fn list() {
+    let _ = writeln!(anstream::stderr(), "{}", Question::list());
 }
 
 /// The run for a person: what its console said at the end, and the commands that lead on.

@@ -10,7 +10,7 @@ use stage2_contract::text::visible_path;
 use stage2_model::finding::Id;
 use stage2_model::{AnswerLine, EndedBy, PassStatus, Severity, Status};
 
-use crate::bundle::{self, Bundle, RunFolder, RunRecord, file_list};
+use crate::bundle::{self, Bundle, LATEST, RunFolder, RunRecord, file_list};
 use crate::config::Run;
 use crate::failure::Failure;
 use crate::plan::quote;
@@ -43,6 +43,9 @@ pub(super) fn tell_findings(
             Severity::Warning if is_empty || record.is_demo() => {
                 terminal.detail(&format!("warning: {finding}"))
             }
+            Severity::Warning if finding.id == Id::WorkloadEnded => {
+                terminal.error(&finding.to_string())
+            }
             // The last lines show it, unless nothing is to be shown but errors.
             Severity::Error if is_empty && finding.id == Id::GpuNoWork && !terminal.is_quiet() => {}
             _ => terminal.finding(finding),
@@ -52,18 +55,20 @@ pub(super) fn tell_findings(
     evidence.for_each(|line| terminal.detail(line));
 }
 
-/// The last lines: the answer, a fact in each line where there is a verdict, and where the report is.
+/// The last lines: the answer, a fact in each line where there is a verdict, the run before that `latest` stays with
+/// (`kept`), and where the report is.
 pub(super) fn tell_answer(
     record: &RunRecord,
     outcome: &anyhow::Result<Outcome>,
     dir: &Path,
+    kept: Option<String>,
     terminal: &Terminal,
 ) {
     let answer = outcome.as_ref().map_or(&[][..], |outcome| &outcome.headline.answer);
     let status = outcome.as_ref().map_or(Status::Empty, |outcome| outcome.status);
     let mut lines = shown(answer);
     if record.simulated && !lines.iter().any(|(_, text)| text.contains("simulated GPU")) {
-        lines.push(("simulated", "no real GPU took part in this run".to_owned()));
+        lines.push(("GPU", "simulated: no real GPU took part in this run".to_owned()));
     }
     let cut = record.passes.iter().find(|pass| pass.status == PassStatus::Interrupted);
     if let Some(ms) = cut.and_then(|pass| pass.duration_ms).filter(|_| !lines.is_empty()) {
@@ -73,6 +78,7 @@ pub(super) fn tell_answer(
         }
         lines.insert(0, ("ended", format!("interrupted after {}", shown_time(ms as f64 * 1e6))));
     }
+    lines.extend(kept.map(|text| (LATEST, text)));
     let page = dir.join(PAGE);
     match (outcome.is_ok() && page.exists(), dir.exists()) {
         (true, _) => {

@@ -209,7 +209,7 @@ impl NewBundle {
         if let Err(error) = &self.closed {
             terminal.error(&format!("{error:#}"));
         }
-        tell_answer(&self.bundle.record, &self.outcome, dir, terminal);
+        tell_answer(&self.bundle.record, &self.outcome, dir, None, terminal);
         if showing.open {
             open_report(dir, terminal);
         }
@@ -238,9 +238,7 @@ impl NewBundle {
         let left = remove(&dir, found).err();
         let left = left.map(|error| format!(" ({} is left: {error})", dir.display()));
         let left = left.unwrap_or_default();
-        Failure::Usage(format!(
-            "none of the files could be read, so no bundle was made{left}; see the reasons above"
-        ))
+        Failure::Usage(format!("none of the files could be read, so no bundle was made{left}"))
     }
 
     fn has_merged(&self) -> bool {

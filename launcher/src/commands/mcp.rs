@@ -19,7 +19,7 @@ pub(crate) fn mcp(args: &McpArgs) -> Result<u8, Failure> {
     let may_come = args.root == Path::new(FOLDER_OF_RUNS) || args.allow.contains(&Consent::Run);
     if !args.root.is_dir() && !may_come {
         return Err(Failure::Usage(format!(
-            "{} is not a folder; name the one below which the runs lie, for instance {FOLDER_OF_RUNS}",
+            "{} is not a folder; name the folder that contains the runs, for instance {FOLDER_OF_RUNS}",
             visible_path(&args.root)
         )));
     }

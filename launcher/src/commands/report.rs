@@ -101,7 +101,7 @@ fn write_again(
     share_again(run_dir, terminal);
     tell_findings(&record, &outcome, terminal);
     let status = acceptance.status(0, outcome.as_ref().ok(), &record.passes, terminal);
-    tell_answer(&record, &outcome, run_dir, terminal);
+    tell_answer(&record, &outcome, run_dir, None, terminal);
     if !json {
         terminal.place(&run_dir.join(PAGE));
     }

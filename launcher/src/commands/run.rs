@@ -185,7 +185,7 @@ impl Job {
                 make_room(folder, settings, &mut bundle, terminal);
             }
             if !self.acceptance.allow_empty && !super::windows::have_work(&run_dir) {
-                give_up_latest(folder, latest, terminal);
+                give_up_latest(folder, latest).iter().for_each(|text| terminal.result(text));
             }
             bundle.protect(terminal);
             return Ok(exit);
@@ -203,10 +203,12 @@ impl Job {
         let failed = bundle.record.failed_by_itself();
         if let Some(exit) = bundle.record.workload_exit.filter(|_| failed) {
             let text = EndedBy::Failure.text(Some(exit));
-            // Why nothing was recorded is told below.
+            // Why nothing was recorded, or how the workload ended, is told below.
+            let has_work = outcome.as_ref().is_ok_and(|found| found.status != Status::Empty);
             let is_said = |finding: &Finding| {
                 let is_shown = finding.id == Id::GpuNoWork && finding.severity == Severity::Error;
-                is_shown && finding.what.contains(&text)
+                let is_end = finding.id == Id::WorkloadEnded && has_work;
+                (is_shown || is_end) && finding.what.contains(&text)
             };
             if !bundle.record.report_findings.iter().any(is_said) {
                 terminal.error(&text);
@@ -243,12 +245,10 @@ impl Job {
         let holds_nothing = outcome.as_ref().is_ok_and(|found| found.status == Status::Empty)
             && !lost
             && (bundle.record.workload_exit.is_none_or(WorkloadExit::is_failure) || !accepted);
-        if holds_nothing || failed {
-            give_up_latest(folder, latest, terminal);
-        }
+        let kept = (holds_nothing || failed).then(|| give_up_latest(folder, latest)).flatten();
         bundle.protect(terminal);
         let status = self.acceptance.status(passed.exit, result, &bundle.record.passes, terminal);
-        tell_answer(&bundle.record, &outcome, &run_dir, terminal);
+        tell_answer(&bundle.record, &outcome, &run_dir, kept, terminal);
         // The standard output of a workload of the user is its own.
         if self.gpu.is_some() && outcome.is_ok() {
             terminal.place(&run_dir.join(PAGE));
@@ -329,6 +329,11 @@ impl Job {
         // A simulated GPU asks nobody.
         if self.simulator.is_none() {
             let command = &self.command;
+            let absent = env::probe_gpu().absent;
+            if let Some(why) = absent.filter(|_| !self.acceptance.allow_empty && !self.dormant) {
+                let what = format!("a run would exit with status {EXIT_NO_RESULT}: no GPU");
+                findings.push(Id::RunWouldFail.found(what, why, "run it on a machine with a GPU"));
+            }
             findings.extend(plan.passes.iter().find_map(|pass| without_samples(pass, command)));
         }
         findings
@@ -595,12 +600,12 @@ fn without_samples(pass: &Pass, command: &[OsString]) -> Option<Finding> {
     Some(Id::RunWouldFail.found(what, check.what, check.fix.unwrap_or_default()))
 }
 
-fn without_its_tool(pass: &Pass) -> Option<Finding> {
+pub(super) fn without_its_tool(pass: &Pass) -> Option<Finding> {
     let profiler = pass.profiler.as_ref().filter(|_| pass.skip.is_none())?;
     let finding = workload::find(profiler.executable().as_os_str()).err()?.finding;
     let (name, tool) = (pass.name, product(pass.name));
     Some(Id::RunWouldFail.found(
-        format!("a run would leave the {name} pass out: {}", finding.what),
+        format!("the {name} pass would be skipped: {}", finding.what),
         finding.why,
         format!(
             "install {tool} and put its folder into PATH, name it in pipeline.{name}.executable, or leave \
@@ -609,12 +614,12 @@ fn without_its_tool(pass: &Pass) -> Option<Finding> {
     ))
 }
 
-/// Leaves `latest` with the run before, as this one has nothing to show.
-fn give_up_latest(folder: &RunFolder, before: Option<PathBuf>, terminal: &Terminal) {
-    if let Some(LatestLink { link, target: Some(of) }) = folder.give_up_latest(before) {
-        let (link, of) = (link.display(), of.display());
-        terminal.result(&format!("{link} still points to the previous run, {of}"));
-    }
+/// Leaves `latest` with the run before, as this one has nothing to show, and says so.
+fn give_up_latest(folder: &RunFolder, before: Option<PathBuf>) -> Option<String> {
+    let LatestLink { link, target: Some(of) } = folder.give_up_latest(before)? else { return None };
+    let here = working_dir().unwrap_or_default();
+    let link = link.strip_prefix(here).unwrap_or(&link).display();
+    Some(format!("{link} still points to the previous run, {}", of.display()))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use super::interpolate::{Moment, resolve, resolve_key};
 use super::presets::{PresetTree, Presets, chooses_preset, merge_presets};
 use super::print::{Origins, origins};
 use super::schema::Config;
+use crate::bundle::COLLECTOR_DIR;
 use crate::plan::quote;
 use stage2_config::hydra::{Action, Node, Origin, Override, Value, join_key};
 use stage2_contract::settings;
@@ -439,6 +440,18 @@ const OF_REPORTS: [&str; 7] =
     ["report", "model", "hardware", "operators", "roles", "engine", "stage1"];
 /// A key among them that only a run heeds.
 const OF_RUNS: &str = "operators.annotate";
+/// Further parts that texts of reports depend on, and that no report can be given.
+const IN_TEXTS: [&str; 9] = [
+    OF_RUNS,
+    "inputs",
+    "pipeline.ncu.regions",
+    "profiling.collector",
+    "redact",
+    "run.baseline",
+    "run.group",
+    "run.mode",
+    "workload",
+];
 
 /// The configuration of a bundle in `run_dir` after the overrides of `request`: the one that its reports are
 /// written again with. What the run was made with stays, with its origins. Only what reports depend on can
@@ -453,7 +466,8 @@ pub(crate) fn recompose(
     let presets = Presets::open(request.config_dir.as_deref())?;
     let (defaults, _) = compose(&Request::default())?.resolved(run_dir)?;
     let mut tree = match text {
-        Some(text) => base(text, origins)?,
+        Some(text) => base(text, origins)
+            .map_err(|cause| damaged(&cause, keeps(&Origins::new(), origins, run_dir)))?,
         None => defaults.clone(),
     };
     let overrides = request.overrides()?;
@@ -467,7 +481,7 @@ pub(crate) fn recompose(
     let mut kept = text.map_or_else(Origins::new, |_| super::print::origins(&tree));
     let given = chosen.iter().chain(values.iter().map(|o| &o.key));
     kept.extend(given.map(|key| (key.clone(), String::new())));
-    keeps(&kept, origins, run_dir)?;
+    keeps(&kept, origins, run_dir).map_err(Lost::error)?;
     let fresh = merge_presets(&presets, choices, false)?.tree;
     for key in &chosen {
         // As a whole: nothing of the preset before it may shine through.
@@ -501,7 +515,8 @@ pub(crate) fn recompose(
     Ok(tree)
 }
 
-/// Refuses the `config.yaml` of a bundle (none: it is not there) if it lacks settings that the reports were made with.
+/// Refuses the `config.yaml` of a bundle (none: it is not there) if it is damaged, or lacks settings that the reports were
+/// made with.
 pub(crate) fn check_kept(
     text: Option<&str>,
     recorded: &Origins,
@@ -509,30 +524,64 @@ pub(crate) fn check_kept(
 ) -> Result<(), ConfigError> {
     let read = text.map(|text| base(text, recorded));
     let there = read.iter().flatten().map(origins).next().unwrap_or_default();
-    keeps(&there, recorded, run_dir).map_err(|lost| match read {
-        // Why nothing is there, it says itself.
-        Some(Err(fault)) => fault,
-        _ => lost,
-    })
+    let kept = keeps(&there, recorded, run_dir);
+    match read {
+        Some(Err(cause)) => Err(damaged(&cause, kept)),
+        _ => kept.map_err(Lost::error),
+    }
+}
+
+fn fault(what: String) -> ConfigError {
+    ConfigError::File { file: FILE.into(), what }
+}
+
+/// A file that cannot be read, and how the reports get their settings again.
+fn damaged(cause: &str, kept: Result<(), Lost>) -> ConfigError {
+    let or = match kept {
+        Ok(()) => ", or remove it: the reports had the default settings".to_owned(),
+        Err(Lost { again, removable: true, .. }) => format!(", or remove it and {again}"),
+        Err(Lost { again, .. }) => format!(", or {again}"),
+    };
+    fault(format!("{cause}; repair the file{or}"))
+}
+
+/// Settings that reports were made with, and that are gone.
+struct Lost {
+    keys: String,
+    /// The command that makes a report without the file.
+    again: String,
+    /// Whether that command needs the file out of the way.
+    removable: bool,
+}
+
+impl Lost {
+    fn error(self) -> ConfigError {
+        ConfigError::Lost(format!(
+            "no longer has the settings that the reports were made with ({}), so no report was written; restore the \
+             file, or {}",
+            self.keys, self.again
+        ))
+    }
 }
 
 /// Refuses to lose settings of reports that were given (`recorded`) and are missing from `there`. Defaults do not count.
-fn keeps(there: &Origins, recorded: &Origins, run_dir: &Path) -> Result<(), ConfigError> {
+fn keeps(there: &Origins, recorded: &Origins, run_dir: &Path) -> Result<(), Lost> {
     // Other versions have other lines.
     let file = |origin: &str| origin.rsplit_once(".yaml:").map(|(name, _)| name.to_owned());
-    let defaults = origins(&compose(&Request::default())?.resolved(run_dir)?.0);
+    let defaults = compose(&Request::default()).and_then(|all| all.resolved(run_dir));
+    let defaults = defaults.map(|(tree, _)| origins(&tree)).unwrap_or_default();
     let is_default = |key: &str, origin: &str| {
         file(origin).is_some() && file(origin) == defaults.get(key).and_then(|own| file(own))
     };
     let is_lost = |key: &str, origin: &str| {
-        (is_of_reports(key) || within(key, "redact"))
+        (is_of_reports(key) || IN_TEXTS.iter().any(|part| within(key, part)))
             && !is_default(key, origin)
             && !there.keys().any(|now| within(now, key) || within(key, now))
     };
     let lost: Vec<_> = recorded.iter().filter(|(key, origin)| is_lost(key, origin)).collect();
     let Some((first, _)) = lost.first() else { return Ok(()) };
     let mut words: Vec<String> = Vec::new();
-    for (_, origin) in &lost {
+    for (_, origin) in lost.iter().filter(|(key, _)| is_of_reports(key)) {
         let preset = file(origin).and_then(|name| {
             let (group, name) = name.strip_prefix("conf/")?.rsplit_once('/')?;
             Some(format!("{group}={name}"))
@@ -543,22 +592,21 @@ fn keeps(there: &Origins, recorded: &Origins, run_dir: &Path) -> Result<(), Conf
         });
         words.extend(word.filter(|word| !words.contains(word)));
     }
-    // Those are of the run, and no report can be given them.
-    let again = match words.join(" ") {
-        words if words.is_empty() || lost.iter().any(|(key, _)| within(key, "redact")) => {
-            String::new()
-        }
-        words => format!(
-            ", or remove it and give the settings again: `stage2-launch report {} {words}`",
-            quote(run_dir)
-        ),
+    let words = words.join(" ");
+    let shown = quote(run_dir);
+    // Those of the run, no report can be given: that of the records alone has them nowhere.
+    let removable = !words.is_empty() && lost.iter().all(|(key, _)| is_of_reports(key));
+    let again = if removable {
+        format!("give the settings again: `stage2-launch report {shown} {words}`")
+    } else {
+        let words = if words.is_empty() { words } else { format!(" {words}") };
+        format!(
+            "make another report of the records, without what the run was told: `stage2-launch merge --spool \
+             {shown}/{COLLECTOR_DIR} -o DIR{words}`"
+        )
     };
     let more = if lost.len() > 1 { format!(" and {} more", lost.len() - 1) } else { String::new() };
-    let what = format!(
-        "it no longer has settings that the reports were made with ({first}{more}), so no report was written; restore \
-         the file{again}"
-    );
-    Err(ConfigError::File { file: FILE.into(), what })
+    Err(Lost { keys: format!("{first}{more}"), again, removable })
 }
 
 fn is_of_reports(key: &str) -> bool {
@@ -587,19 +635,17 @@ fn counts(o: &Override, keys: &Keys) -> Result<(), ConfigError> {
             }
         });
     }
-    let what = format!("the run is over, and its reports depend only on settings of {ours}");
+    let what =
+        format!("the run is over; record again with it, or give its reports settings of {ours}");
     Err(ConfigError::conflict(o, what))
 }
 
 /// What the file states, each value with the origin that the run recorded, or else its line in the file: older
 /// versions recorded none.
-fn base(text: &str, origins: &Origins) -> Result<Node, ConfigError> {
-    let fault = |what: String| ConfigError::File { file: FILE.into(), what };
-    let mut tree = Node::from_yaml(text, &FILE.into()).map_err(|e| {
-        fault(format!("invalid YAML: {e}; repair it, or remove it and give the settings again"))
-    })?;
+fn base(text: &str, origins: &Origins) -> Result<Node, String> {
+    let mut tree = Node::from_yaml(text, &FILE.into()).map_err(|e| format!("invalid YAML: {e}"))?;
     if !matches!(tree.value, Value::Map(_)) {
-        return Err(fault("the file has to be a mapping: lines `key: value`; restore it, or remove it and give the settings again".into()));
+        return Err("the file has to be a mapping: lines `key: value`".into());
     }
     as_recorded(&mut tree, "", origins);
     Ok(tree)

@@ -42,6 +42,9 @@ pub(crate) enum ConfigError {
     /// A preset, a folder of presets or the `config.yaml` of a bundle.
     #[error("{file}: {what}")]
     File { file: String, what: String },
+    /// Settings of reports that `config.yaml` of a bundle has no more.
+    #[error("config.yaml {0}")]
+    Lost(String),
 }
 
 impl ConfigError {
@@ -56,7 +59,11 @@ impl ConfigError {
 
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Failure {
-        Failure::Usage(error.to_string())
+        let mut text = error.to_string();
+        if matches!(error, ConfigError::WrongValue { .. }) && !text.contains("; ") {
+            text.push_str("; `stage2-launch config` shows the settings with their values");
+        }
+        Failure::Usage(text)
     }
 }
 

@@ -11,8 +11,8 @@ use crate::tools::{Version, ncu, nsys};
 
 const MISSING: Fix = Fix::warning(
     "it is not on PATH, or not where the settings say",
-    "install it and put its folder into PATH, or let pipeline.nsys.executable or \
-     pipeline.ncu.executable name the file itself; `run.mode=light` needs neither",
+    "install it and put its folder into PATH, or name the file in `pipeline.nsys.executable` (of nsys) or \
+     `pipeline.ncu.executable` (of ncu); `run.mode=light` needs neither",
 );
 const NO_ANSWER: Fix = Fix::warning(
     "it does not start, or gives no answer",

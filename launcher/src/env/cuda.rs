@@ -21,7 +21,7 @@ pub(crate) fn print_devices() -> anyhow::Result<()> {
 fn read() -> anyhow::Result<GpuFacts> {
     // SAFETY: loads libcuda and runs its constructors; this process does nothing else.
     let present = unsafe { sys::is_culib_present() };
-    ensure!(present, "no CUDA driver library (libcuda.so) on this machine");
+    ensure!(present, "libcuda.so, the CUDA driver library, is not installed on this machine");
     result::init().map_err(|e| anyhow!("cuInit failed: {e:?}"))?;
     let count = device::get_count().map_err(|e| anyhow!("cuDeviceGetCount failed: {e:?}"))?;
     let devices: Vec<Gpu> = (0..count).filter_map(gpu).collect();

@@ -532,9 +532,9 @@ fn cause_findings(finished: &ProcessEnd, pass: &Pass) -> Vec<Finding> {
         // Only profilers have such a limit: it is told where their runs are judged.
         Cause::Itself | Cause::Outgrown => None,
         Cause::Timeout => Some(Id::WorkloadTimeLimit.found(
-            format!("the workload was ended after {limit} s"),
+            format!("the time limit ({limit} s) ended the workload"),
             KEPT,
-            "give it more time with --timeout, or less to do",
+            "raise --timeout, or give the workload less to do",
         )),
         Cause::Unkillable => Some(Id::WorkloadTimeLimit.found(
             "the workload does not end, not even by SIGKILL",

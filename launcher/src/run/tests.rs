@@ -203,7 +203,7 @@ fn an_interrupted_run_stays_interrupted_when_its_time_runs_out() {
     assert_eq!(played.received, [Signal::SIGINT, Signal::SIGTERM, Signal::SIGKILL]);
     assert_eq!((played.exit, played.stop.as_deref()), (EXIT_TIMEOUT, Some(INTERRUPTED)));
     let why = &played.record.passes[0].why;
-    assert!(why.contains("was ended after") && why.contains("interrupted by SIGINT"), "{why}");
+    assert!(why.contains("ended the workload") && why.contains("interrupted by SIGINT"), "{why}");
     assert_eq!(play(stage(&[]), Some(10)).stop, None);
 }
 
@@ -213,7 +213,7 @@ fn time_runs_out_in_two_steps() {
     assert_eq!((played.exit, played.received), (EXIT_TIMEOUT, vec![Signal::SIGTERM]));
     assert_eq!(played.record.workload_exit, Some(WorkloadExit::Signal(15)));
     assert_eq!(played.record.passes[0].status, PassStatus::TimedOut);
-    assert!(played.record.findings[0].what.contains("was ended after"));
+    assert!(played.record.findings[0].what.contains("ended the workload"));
     let stubborn = play(stage(&[]), Some(10));
     assert_eq!(stubborn.received, [Signal::SIGTERM, Signal::SIGKILL]);
     assert_eq!(stubborn.exit, EXIT_TIMEOUT);

@@ -447,7 +447,7 @@ fn what_cannot_be_compared_says_why_and_what_to_do() {
     refused(&[&good], 2, "diff needs two runs");
     refused(&[&good, "absent"], 2, "absent does not exist");
     refused(&["unreported", "absent"], 2, "absent does not exist; `stage2-launch run");
-    refused(&[&good, "cut.json"], 70, "cut.json: it is cut short");
+    refused(&[&good, "cut.json"], 70, "cut.json: it is truncated");
     refused(&[&good, "other.json"], 2, "other.json is a JSON file, not the folder of a run");
     refused(&[&good, "newer.json"], 70, "a newer stage2-launch wrote it (schema version 99");
     refused(&[&good, "huge.json"], 70, "kernels");

@@ -76,8 +76,8 @@ fn a_dry_run_says_what_would_fail() {
         "a run would exit with status 127: `no-such-program`: command not found",
         "a run would exit with status 2: the run folder",
         "it is not empty",
-        "a run would leave the nsys pass out: `nsys`: command not found",
-        "a run would leave the ncu pass out: `ncu`: command not found",
+        "the nsys pass would be skipped: `nsys`: command not found",
+        "the ncu pass would be skipped: `ncu`: command not found",
         "pipeline.ncu.executable",
     ];
     expect_parts(&said, "said", &parts);
@@ -85,9 +85,13 @@ fn a_dry_run_says_what_would_fail() {
     sandbox.write("script", "x");
     let said = dry(&["pipeline.nsys.executable=./there", "--", "./script"]);
     let cannot = "exit with status 126: cannot run `./script`";
-    expect_parts(&said, "said", &[cannot, "!the nsys pass out", "the ncu pass out"]);
+    expect_parts(&said, "said", &[cannot, "!the nsys pass would", "the ncu pass would"]);
     // What is not planned is not missed, and what would work is not mentioned.
     assert_eq!(dry(&["run.mode=light", "--", "./there"]), "");
+    let has_gpu = std::path::Path::new("/dev/nvidiactl").exists();
+    let strictly = sandbox.launch_strictly(&["--dry-run", "--light", "--", "./there"]).assert();
+    let said = stderr(&strictly.code(0));
+    assert!(has_gpu || said.contains("a run would exit with status 70: no GPU: "), "{said}");
     sandbox.write("libother.so", "no library");
     let library = "profiling.collector.library=libother.so";
     let said = dry(&["run.mode=light", library, "--", "./there"]);

@@ -121,10 +121,13 @@ fn the_failure_is_said_first_and_latest_stays_as_it_was() {
     assert_eq!(latest(), before);
     let at = |part: &str| said.find(part).unwrap_or_else(|| panic!("no {part}: {said}"));
     let failure = at("error: the workload failed: exit status 3");
+    // What became of `latest` follows from it.
     assert!(
-        failure < at("coverage: ") && at("latest still points to ") < at("coverage: "),
+        failure < at("coverage: ") && at("coverage: ") < at("latest still points to "),
         "{said}"
     );
+    assert!(said.contains("Fix the workload (exit status 3), then run again"), "{said}");
+    assert_eq!(said.matches("error: ").count(), 1, "{said}");
     assert!(said.find("warning: ").is_none_or(|warning| failure < warning), "{said}");
     let last = said.lines().last().expect("lines");
     assert!(last.starts_with("report: ") && last.ends_with("/report.html"), "{said}");
@@ -257,4 +260,8 @@ fn a_run_that_holds_nothing_leaves_the_latest_one_and_its_own_words_come_first()
     assert_eq!(said.matches("the workload failed").count(), 1, "it is said once: {said}");
     assert!(said.contains("latest still points to the previous run"), "{said}");
     assert_eq!(std::fs::read_link(&latest).expect("a link"), before);
+    // With -q, one error has the reason.
+    let words = ["-q", "--light", "--", "sh", "-c", "exit 0"];
+    let said = stderr(&sandbox.launch_strictly(&words).assert().code(70));
+    assert_eq!(said.matches("no GPU work was recorded").count(), 1, "{said}");
 }

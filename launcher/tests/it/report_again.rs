@@ -239,6 +239,7 @@ fn reports_whose_settings_are_gone_stay_as_they_are() {
     for (text, why) in [
         (Some(&*cut), words),
         (Some("a: ["), "unclosed bracket"),
+        (Some("a: ["), words),
         (Some("- a"), "a mapping"),
         (None, words),
     ] {
@@ -251,6 +252,19 @@ fn reports_whose_settings_are_gone_stay_as_they_are() {
             assert!(files(&sandbox) == before, "{text:?}, {more:?}: nothing is written");
         }
     }
+    // No report can be given what the run was told.
+    let record = common::read(&sandbox.path("b/run.json"));
+    let line = record.lines().find(|line| line.contains("\"operators.annotate\"")).expect("a line");
+    let option = "    \"operators.annotate\": \"option --annotate torch-ops\",";
+    sandbox.write("b/run.json", &record.replace(line, option));
+    let lines = whole.split_inclusive('\n').filter(|line| !line.contains("annotate:"));
+    fs::write(&config, lines.collect::<String>()).expect("file");
+    let before = files(&sandbox);
+    let told = contains("(operators.annotate)")
+        .and(contains("`stage2-launch merge --spool b/collector -o DIR`"));
+    sandbox.launch(&["report", "b"]).assert().code(2).stderr(told);
+    assert!(files(&sandbox) == before);
+    sandbox.write("b/run.json", &record);
     fs::remove_file(&config).expect("file");
     sandbox.launch(&["report", "b"]).args(given).assert().success();
     assert!(common::read(&sandbox.path("b/stakeholder_summary.md")).contains("llama_3_8b"));
@@ -290,6 +304,14 @@ fn reports_of_a_trace_file_that_was_cut_stay_as_they_are() {
     rest.success().stderr(contains("node-1.s2t"));
     let rows = common::read(&sandbox.path("c/kernels.csv")).lines().count();
     assert!((1_000..4_000).contains(&rows), "{rows}");
+    // Damaged within, it may have all kernels that it had.
+    sandbox.launch(&["merge", "--spool", "node-1.s2t", "-o", "e"]).assert().success();
+    let path = sandbox.path("e/collector/node-1.s2t");
+    let mut bytes = fs::read(&path).expect("a trace file");
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + 7].fill(b'x');
+    fs::write(&path, bytes).expect("a trace file");
+    sandbox.launch(&["report", "e"]).assert().code(70).stderr(contains("damaged afterwards"));
     // Of the first bytes alone, no command makes a report.
     file.set_len(length / 100).expect("cut");
     let none = contains("of which 0 are left").and(contains("or record the workload again"));

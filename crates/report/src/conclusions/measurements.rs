@@ -20,10 +20,10 @@ use stage2_contract::text::numbers::percent1;
 use stage2_model::kernels::{Counted, attained};
 use stage2_model::rule::{HOST_FAULT_PERCENT, HOST_MAIN_PERCENT, HOST_OWN_PERCENT};
 use stage2_model::{
-    CollectiveRow, EngineSteps, Evidence, Figure, HostAdviceKind, HostCause, HostCauseKind,
-    HostOtherWork, HostStage, KernelRow, LateCause, LateRow, ModelUse, Origin, PathKind,
-    RankStageRow, Report, Role, StageKernelRow, StageRow, StageUtilisation, Status, TokensCounted,
-    late_in_turn,
+    CollectiveRow, EndedBy, EngineSteps, Evidence, Figure, HostAdviceKind, HostCause,
+    HostCauseKind, HostOtherWork, HostStage, KernelRow, LateCause, LateRow, ModelUse, Origin,
+    PathKind, RankStageRow, Report, Role, StageKernelRow, StageRow, StageUtilisation, Status,
+    TokensCounted, late_in_turn,
 };
 use stage2_read::kernel_class::KernelClass;
 use stage2_read::trace::stats::mean;
@@ -55,10 +55,12 @@ pub(super) fn measurements(report: &Report, used: &ModelUse) -> RunMeasurements 
     let stages = report.stages.iter().filter(looked_at);
     // The details stand on the first screen already.
     let summary = verdict.text.split(": ").next().filter(|_| verdict.status != Status::Complete);
+    let end = report.run.workload_end.as_ref().filter(|end| end.how == EndedBy::Failure);
     RunMeasurements {
         simulated: report.simulated,
         replayed: report.source == Origin::Ncu.label(),
         missing: summary.map(str::to_owned),
+        failed: end.and_then(|end| Some(end.exit?.describe())),
         status: verdict.status.label(),
         stages: stages.map(|row| stage(report, &rows, row)).collect(),
     }

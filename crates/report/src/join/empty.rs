@@ -32,10 +32,16 @@ const META_CUPTI: &str = "cupti.version";
 const META_DETAIL: &str = "detail";
 /// SIGINT.
 const INTERRUPT: i32 = 2;
+/// Exit status of a shell whose child got SIGKILL.
+const KILLED: i32 = 137;
+const SEE_DMESG: &str =
+    "something killed the workload; `dmesg` shows whether the kernel did, for lack of memory";
 /// Signals by which a program crashes: SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, and SIGSYS.
 const CRASHES: [i32; 7] = [4, 5, 6, 7, 8, 11, 31];
 /// Reasons of one kind that are quoted.
 const QUOTED: usize = 3;
+/// Names of ranges that are listed.
+const OPENED: usize = 8;
 
 fn reason(cause: EmptyCause, why: impl Into<String>, remedy: impl Into<String>) -> EmptyReason {
     EmptyReason { cause, why: why.into(), remedy: remedy.into() }
@@ -170,16 +176,23 @@ fn ranges_never_opened(recording: &[&ProcessCapture]) -> Option<EmptyReason> {
     let known = distinct(filters());
     (all_filter && !opened).then(|| {
         let names = opened_names(recording);
+        let all: Vec<String> = names.iter().cloned().collect();
+        let opened = match all.is_empty() {
+            true => "no range".to_owned(),
+            false => format!("none of them (opened: {})", listed(&all, OPENED)),
+        };
         let globs = known.iter().flat_map(|filter| filter.split(','));
         let near = globs.filter_map(|glob| most_like(glob, names.iter().map(String::as_str)));
         let near = near.map(|near| format!(", for instance {near}")).next().unwrap_or_default();
         reason(
             EmptyCause::RangesNeverOpened,
-            format!("GPU work was asked for in ranges that match {}; none opened", quoted(&known)),
             format!(
-                "correct STAGE2_RANGES (profiling.collector.ranges): comma-separated names{near}, in which * is any \
-                 text, each with @DOMAIN behind it if one is meant; or leave it unset. The table of ranges in \
-                 report.md has the names that were opened"
+                "recording was limited to ranges that match {}, and the workload opened {opened}",
+                quoted(&known)
+            ),
+            format!(
+                "correct profiling.collector.ranges (STAGE2_RANGES): comma-separated names{near}, in which * is any \
+                 text, each with @DOMAIN behind it if one is meant; or leave it unset"
             ),
         )
     })
@@ -327,7 +340,11 @@ fn of_run(report: &Report) -> Vec<EmptyReason> {
         reasons.push(reason(
             EmptyCause::WorkloadFailed,
             end.text.clone(),
-            "see the output of the workload, correct its command, and run again",
+            // Of a shell, that is the SIGKILL of its child.
+            match end.exit {
+                Some(WorkloadExit::Code(KILLED)) => SEE_DMESG,
+                _ => "see the output of the workload, correct its command, and run again",
+            },
         ));
     }
     let collect = report.run.passes.iter().find(|p| p.name.as_deref() == Some("collect"));
@@ -376,7 +393,7 @@ fn of_run(report: &Report) -> Vec<EmptyReason> {
     {
         reasons.push(reason(
             EmptyCause::NoGpu,
-            format!("CUDA cannot use a GPU here: {}", absent.value),
+            format!("no GPU: {}", absent.value),
             "run on a machine with a GPU and its driver, in a container with `--gpus all`; \
              `stage2-launch demo` shows the reports with a simulated GPU",
         ));
@@ -397,10 +414,7 @@ fn after_signal(signal: i32, how: Option<EndedBy>) -> &'static str {
             "the workload crashed: run it without stage2-launch, to see whether it crashes alone; if it \
              does not, run it again with STAGE2_LOG=info and look for lines that begin with `stage2:`"
         }
-        _ => {
-            "let the workload end by itself: something else ended it (`dmesg` names what the system \
-             killed for its memory)"
-        }
+        _ => SEE_DMESG,
     }
 }
 
@@ -412,9 +426,10 @@ fn without_guesses(mut reasons: Vec<EmptyReason>) -> Vec<EmptyReason> {
     if reasons.iter().any(|reason| !guess(reason.cause)) {
         reasons.retain(|reason| !guess(reason.cause));
     }
-    // Without a GPU, the collector has nothing to record.
+    // Without a GPU, the collector has nothing to record. What a variable of the user did, it did anyway.
     if reasons.iter().any(|reason| reason.cause == EmptyCause::NoGpu) {
-        reasons.retain(|reason| reason.cause != EmptyCause::CuptiOff);
+        let is_of_user = |reason: &EmptyReason| reason.why.contains("let STAGE2_CUPTI name");
+        reasons.retain(|reason| reason.cause != EmptyCause::CuptiOff || is_of_user(reason));
     }
     let is_elsewhere = |cause| matches!(cause, EmptyCause::InnerRun | EmptyCause::StillRunning);
     if reasons.iter().any(|reason| is_elsewhere(reason.cause)) {

@@ -14,7 +14,7 @@ use anyhow::{Context as _, anyhow, bail};
 use crate::bundle::{Access, RunFolder, run_name};
 use crate::cli::{BenchArgs, Times};
 use crate::commands::ending::{printed, take_signals};
-use crate::commands::run::{Job, working_dir};
+use crate::commands::run::{Job, without_its_tool, working_dir};
 use crate::config::{self, Composed};
 use crate::failure::{EXIT_NO_RESULT, Failure};
 use crate::hook::Hook;
@@ -114,7 +114,13 @@ impl Bench<'_> {
         first.findings.iter().for_each(|finding| self.note(finding.clone()));
         for (at, pass) in first.passes.iter().enumerate() {
             let Some(tracing) = Tracing::of_pass(pass.name) else { continue };
-            let configuration = Configuration::new(tracing, at, pass.skip.clone());
+            let missing = without_its_tool(pass).map(|_| {
+                let why = format!("`{}` is not installed, or not on PATH", pass.name);
+                let what = format!("{} is not measured", pass.name);
+                self.terminal.finding(&Id::BenchNotMeasured.found(what, why.clone(), ""));
+                why
+            });
+            let configuration = Configuration::new(tracing, at, pass.skip.clone().or(missing));
             // Two equal runs in a round show how far such runs differ (A/A).
             let is_twice = matches!(tracing, Tracing::Untraced | Tracing::RangesOnly);
             let again = is_twice.then(|| configuration.again());

@@ -402,7 +402,10 @@ pub(super) fn page(results: &Results) -> String {
             ));
         }
         if let Some(why) = failed {
-            page.push_str(&format!("- {name} was not measured (to the end): {}\n", code(why)));
+            page.push_str(&format!(
+                "- {name} was not measured (to the end): {}\n",
+                code(&why.replace('`', ""))
+            ));
         }
         let of = |left_out: &&LeftOutTimes| left_out.configuration == *name;
         for left_out in results.left_out.iter().filter(of).take(MAX_STAGES) {

@@ -65,7 +65,8 @@ fn of(exit: Value, gpu_absent: Option<&str>, processes: &[&Build]) -> Vec<String
     causes(&folder)
 }
 
-const NO_DRIVER: Option<&str> = Some("no CUDA driver library");
+const NO_DRIVER: Option<&str> =
+    Some("libcuda.so, the CUDA driver library, is not installed on this machine");
 
 #[test]
 fn what_the_trace_files_say_is_named() {
@@ -75,6 +76,11 @@ fn what_the_trace_files_say_is_named() {
     assert_eq!(of(ok(), None, &[&ranges]), ["cuda_never_initialised"]);
     let off = ended(process().meta("gpu.off", "CUPTI is held by nsys").end());
     assert_eq!(of(ok(), None, &[&off, &ranges]), ["cupti_off"]);
+    // What a variable of the user did, it did also where there is no GPU.
+    let library = "x.so cannot be loaded; let STAGE2_CUPTI name a libcupti.so, or leave it unset";
+    let of_user = ended(process().meta("gpu.off", library).end());
+    assert_eq!(of(ok(), NO_DRIVER, &[&of_user]), ["cupti_off", "no_gpu"]);
+    assert_eq!(of(ok(), NO_DRIVER, &[&off]), ["no_gpu"]);
     let recorded = ended(process().meta("cupti.version", "26").end());
     assert_eq!(of(ok(), None, &[&recorded]), ["nothing_launched"]);
     assert_eq!(of(ok(), NO_DRIVER, &[&recorded]), ["nothing_launched"], "CUPTI did start");

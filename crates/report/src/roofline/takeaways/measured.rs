@@ -13,6 +13,8 @@ pub(crate) struct RunMeasurements {
     pub(crate) replayed: bool,
     /// What is missing from the capture, in one line; none where nothing is, or it is not known.
     pub(crate) missing: Option<String>,
+    /// How the workload failed by itself: `exit status 3`.
+    pub(crate) failed: Option<String>,
     /// How much of the run was recorded, as `metrics.json` names it.
     pub(crate) status: &'static str,
     pub(crate) stages: Vec<StageMeasurements>,

@@ -77,8 +77,11 @@ fn of_run(run: &RunMeasurements) -> Vec<Takeaway> {
             "Counts and times are lower bounds, and shares may be off"
         };
         let text = format!("The capture is not complete: {missing}. {meaning}.");
-        let then = "Follow the findings on coverage and run again.";
-        said.push(say_of_run(Rule::Incomplete, coverage(run), text, Some(then)));
+        let then = match &run.failed {
+            Some(how) => format!("Fix the workload ({how}), then run again."),
+            None => "Follow the findings on coverage and run again.".to_owned(),
+        };
+        said.push(say_of_run(Rule::Incomplete, coverage(run), text, Some(&then)));
     }
     said
 }

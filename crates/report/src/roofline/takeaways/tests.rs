@@ -584,6 +584,7 @@ fn caveats_come_first_and_stand_beside_the_rest() {
         simulated: true,
         replayed: false,
         missing: Some("1,000 records dropped by CUPTI".into()),
+        failed: None,
         status: "partial",
         stages: vec![eager_decode()],
     };
