@@ -445,7 +445,7 @@ fn waited_for(found: &Bottleneck, late: &LateRow, shown: impl Fn(f64) -> String)
     is_it.then(|| format!(", and {time} waiting for {who}, whose host is late"))
 }
 
-/// `rank 0 is late in 190 of 191 steps, by 1.60 ms (median), on the host`; nothing where that is noise.
+/// `rank 0 in 190 of 191 steps, by 1.60 ms (median), on the host`; nothing where that is noise.
 fn late_fact(late: &LateRow) -> Option<String> {
     let delays = late.delays.as_ref()?;
     let who = shorten(&late.who, STAGE_CHARS);
@@ -465,7 +465,7 @@ fn late_fact(late: &LateRow) -> Option<String> {
             format!("at {late} of {all} collectives, by {}", shown_time(delays.mean_ns as f64))
         }
     };
-    Some(format!("{who} is late {often}{on}"))
+    Some(format!("{who} {often}{on}"))
 }
 
 /// `: its host takes 0.45 ms longer per step, and the delay is carried over`, behind the line `late` of a terminal, which
@@ -541,7 +541,7 @@ mod tests {
             serde_json::from_str(&json.expect("the sample")).expect("a report")
         };
         let report = sample("vllm_two_gpus");
-        let late = "rank 0 is late in 190 of 191 steps, by 1.64 ms (median), on the host";
+        let late = "rank 0 in 190 of 191 steps, by 1.64 ms (median), on the host";
         let told = facts(&report).expect("a verdict");
         assert!(told.iter().any(|line| line.label == "late" && line.text == late), "{told:#?}");
         assert!(carried_fact(&report).is_some_and(|said| said.contains("0.45 ms longer per step")));

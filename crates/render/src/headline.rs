@@ -287,7 +287,7 @@ mod tests {
             |label: &str| short.iter().find(|line| line.label == label).map(|line| &*line.text);
         assert_eq!(
             text("late"),
-            Some("rank 0 is late in 9 of 64 steps, by 1.60 ms (median), on the host")
+            Some("rank 0 in 9 of 64 steps, by 1.60 ms (median), on the host")
         );
         assert!(text("host").is_some_and(|host| host.starts_with("Scheduler.schedule (")));
         assert!(text("time").is_some_and(|time| time.ends_with("; prefill 2.15 ms")));

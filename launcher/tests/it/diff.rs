@@ -382,13 +382,13 @@ fn names_and_reports_of_baselines_are_distrusted() {
     sandbox.write("newer.json", &report.to_string());
     sandbox.write("cut.json", &whole[..whole.len() / 2]);
     refused(&["baseline", "save", "x", "newer.json"], 70, "a newer stage2-launch wrote it");
-    refused(&["baseline", "save", "x", &good, "cut.json"], 70, "cut short");
+    refused(&["baseline", "save", "x", &good, "cut.json"], 70, "truncated");
     assert!(!sandbox.path("tmp").exists(), "nothing was made");
     // One that was damaged later is named; a link leads nowhere.
     sandbox.write("tmp/stage2/baselines/cut/1.json", &whole[..99]);
     sandbox.write("tmp/stage2/baselines/empty/notes", "");
     std::os::unix::fs::symlink(&good, sandbox.path("tmp/stage2/baselines/link")).expect("link");
-    refused(&["diff", "baseline:cut", &good], 70, "cut short");
+    refused(&["diff", "baseline:cut", &good], 70, "truncated");
     refused(&["diff", "baseline:empty", &good], 70, "holds no report");
     refused(&["diff", "baseline:link", &good], 2, "there is no baseline `link`");
     refused(&["baseline", "remove", "link"], 2, "there is no baseline `link`");

@@ -103,7 +103,7 @@ fn no_profiler_runs_a_workload_again_that_failed_under_the_collector() {
     launch(&sandbox, &[], "exit 0").code(0);
     assert_eq!(sandbox.count(), 1 + 3);
     let summary = sandbox.read("stakeholder_summary.md");
-    expect_parts(&summary, "summary", &["!Ended early", "complete: no record"]);
+    expect_parts(&summary, "summary", &["!Ended early", "complete: no known lost records"]);
 }
 
 /// Hazard (Hostile environments): The workload fails after it has used the GPU.

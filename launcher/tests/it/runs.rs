@@ -179,7 +179,7 @@ fn time_runs_out() {
     at_once(cases, |(options, script, signal)| {
         let sandbox = Sandbox::new();
         let words = [options, &["--light", "--", "sh", "-c", script]].concat();
-        sandbox.launch(&words).assert().code(124).stderr(contains("ended after 1 s"));
+        sandbox.launch(&words).assert().code(124).stderr(contains("the time limit (1 s) ended"));
         assert_eq!(sandbox.run_json()["workload_exit"], json!({"signal": signal}));
         assert_eq!(sandbox.run_json()["passes"][0]["status"], "timed_out");
     });

@@ -177,7 +177,7 @@ fn a_mistyped_word_is_told_what_was_probably_meant_in_three_lines_at_most() {
         (&["export", "x", "-f", "csv", "-o", "/dev/null"], "and not a stream"),
         (&["export", "x", "-f", "csv", "-o", "x.zip"], "compressed as .gz only"),
         (&["job", "nowhere"], "nowhere does not exist; "),
-        (&["mcp", "nowhere"], "nowhere is not a folder; name the one below which"),
+        (&["mcp", "nowhere"], "nowhere is not a folder; name the folder that"),
         (&["bench"], "stage2-launch bench -- python infer.py"),
         (&["merge", "nope", "--run-dir", "m"], "did you mean `-o DIR`?"),
         (&["--lite", "--", "true"], "did you mean `--light`?"),

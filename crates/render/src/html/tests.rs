@@ -869,7 +869,7 @@ fn the_head_answers_for_a_late_rank() {
     assert_eq!(labels, expected);
     assert_eq!(
         short[1].one("dd").text(),
-        "rank 0 is late in 9 of 9 steps, by 2.00 ms (median), on the host."
+        "rank 0 in 9 of 9 steps, by 2.00 ms (median), on the host."
     );
     let late = short[2].one("dd");
     let said = "Rank 0's host spends 0.90 ± 0.10 ms more per step \
