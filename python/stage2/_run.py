@@ -162,7 +162,8 @@ class Run:
 
         `saves_ns` is the most that it can save of `window_mean_ns`, the mean GPU window of a step,
         call or token (`per`), and `saves_error_ns` is its standard error where it is an estimate.
-        If it is None, only the share of the time that it affects is known (`concerns_percent`).
+        If it is None, only the share of the time that it affects is known (`concerns_percent`);
+        report.html also gives the loss of a single kernel.
         Gains can overlap. `window_mean_ns` differs from `mean_ns` in `stages`: a window lasts until
         the GPU work of the step has ended, which can be after the next step has begun.
         """

@@ -614,7 +614,7 @@ pub(super) fn without_its_tool(pass: &Pass) -> Option<Finding> {
     ))
 }
 
-/// Leaves `latest` with the run before, as this one has nothing to show, and says so.
+/// Leaves `latest` with the run before, as this one has nothing to show; returns a line about it.
 fn give_up_latest(folder: &RunFolder, before: Option<PathBuf>) -> Option<String> {
     let LatestLink { link, target: Some(of) } = folder.give_up_latest(before)? else { return None };
     let here = working_dir().unwrap_or_default();

@@ -601,7 +601,7 @@ fn keeps(there: &Origins, recorded: &Origins, run_dir: &Path) -> Result<(), Lost
     } else {
         let words = if words.is_empty() { words } else { format!(" {words}") };
         format!(
-            "make another report of the records, without what the run was told: `stage2-launch merge --spool \
+            "make another report of the records, without the settings of the run: `stage2-launch merge --spool \
              {shown}/{COLLECTOR_DIR} -o DIR{words}`"
         )
     };
