@@ -285,10 +285,7 @@ mod tests {
         let short = headline(&report, Path::new("run")).answer;
         let text =
             |label: &str| short.iter().find(|line| line.label == label).map(|line| &*line.text);
-        assert_eq!(
-            text("late"),
-            Some("rank 0 in 9 of 64 steps, by 1.60 ms (median), on the host")
-        );
+        assert_eq!(text("late"), Some("rank 0 in 9 of 64 steps, by 1.60 ms (median), on the host"));
         assert!(text("host").is_some_and(|host| host.starts_with("Scheduler.schedule (")));
         assert!(text("time").is_some_and(|time| time.ends_with("; prefill 2.15 ms")));
         assert!(text("FIRST").is_some_and(|first| {
