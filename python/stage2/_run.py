@@ -502,6 +502,6 @@ def _fault(error: ValueError | RecursionError) -> str:
     """Return why a text is not JSON, as the command line states it."""
     if isinstance(error, json.JSONDecodeError):
         is_cut = error.msg.startswith("Unterminated") or error.pos >= len(error.doc.rstrip())
-        return "is cut short" if is_cut else f"is not valid JSON (line {error.lineno})"
+        return "is truncated" if is_cut else f"is not valid JSON (line {error.lineno})"
     is_cut = isinstance(error, UnicodeDecodeError) and error.reason == "unexpected end of data"
-    return "is cut short" if is_cut else "is not valid JSON"
+    return "is truncated" if is_cut else "is not valid JSON"

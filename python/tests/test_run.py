@@ -149,10 +149,10 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
         (b"", r"metrics\.json is empty; .*stage2-launch report /"),
         (
             GOLDEN.read_bytes()[:5000],
-            r"metrics\.json is cut short; write it again: stage2-launch re",
+            r"metrics\.json is truncated; write it again: stage2-launch re",
         ),
-        (b'{"schema": "st', "is cut short"),
-        (b'{"schema": "\xc3', "is cut short"),
+        (b'{"schema": "st', "is truncated"),
+        (b'{"schema": "\xc3', "is truncated"),
         (b'{\n"schema": x}', r"metrics\.json is not valid JSON \(line 2\); write it again"),
         (b"\xff\xfe", "is not valid JSON; "),
         (b"[" * 200_000, "is not valid JSON; "),

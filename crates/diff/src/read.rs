@@ -280,7 +280,7 @@ mod tests {
         let whole = text(|_| {});
         assert!(read_report(&whole).is_ok_and(|read| read.left_out.is_empty()));
         for cut in 0..whole.len() {
-            let why = if cut == 0 { "it is empty" } else { "cut short" };
+            let why = if cut == 0 { "it is empty" } else { "truncated" };
             assert!(refused(&whole[..cut]).contains(why), "{cut}");
         }
         assert!(refused(b"{\"batch_size\": 1}").contains("it has no `schema`, which would be"));

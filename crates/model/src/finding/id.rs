@@ -434,7 +434,7 @@ ids! {
     DiffUndecided "diff.undecided" Warning Message
         "a change exceeds the limit of a condition, but may be noise, so the condition does not fail";
     DiffReversed "diff.reversed" Warning Message
-        "a condition fails if its metric gets better";
+        "a condition fails if its metric improves";
 }
 
 #[cfg(feature = "schema")]
