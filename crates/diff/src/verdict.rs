@@ -230,12 +230,12 @@ fn open_numbers(stage: &StageChange) -> Vec<&MetricChange> {
 }
 
 /// The stages whose time, or else whose tokens per second, several runs do not judge, although it changed by enough to
-/// matter: `prefill +41.5 %`. Nothing where the head of the verdict says that nothing is judged.
+/// matter: `prefill time +41.5 %`. Nothing where the head of the verdict says that nothing is judged.
 pub(crate) fn open_stages(of: &Comparison) -> Vec<String> {
     large_open(of, &[])
 }
 
-/// `besides`: the stages that the verdict has both numbers of.
+/// As [`open_stages`], without the stages whose time and rate the verdict already names (`besides`).
 fn large_open(of: &Comparison, besides: &[&StageChange]) -> Vec<String> {
     let is_told = of.is_of_two_runs() || of.outlook() == Outlook::NotJudged;
     let is_named = |stage: &StageChange| besides.iter().any(|named| std::ptr::eq(*named, stage));
@@ -251,7 +251,7 @@ fn large_open(of: &Comparison, besides: &[&StageChange]) -> Vec<String> {
     large.take(STAGES).collect()
 }
 
-/// `prefill +41.5 % is not judged`, next to what is.
+/// `prefill time +41.5 % is not judged`, next to what is.
 fn open_text(of: &Comparison, besides: &[&StageChange]) -> Option<String> {
     let open = large_open(of, besides);
     let are = if open.len() > 1 { "are" } else { "is" };

@@ -73,12 +73,12 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Whether a name is one of those that are looked for.
+    /// Whether the filter matches a name.
     fn is_wanted(&self, name: &str) -> bool {
         name.to_lowercase().contains(&self.filter.to_lowercase())
     }
 
-    /// The same of a kernel, which is also looked for by its class.
+    /// Whether the filter matches the name of a kernel or its class.
     fn is_wanted_kernel(&self, name: &str, class: u8) -> bool {
         self.is_wanted(name) || self.is_wanted(class_label(class))
     }
