@@ -57,7 +57,8 @@ pub fn html(diff: &Diff, links: &BTreeMap<String, String>) -> String {
             let entries: String = named.map(entry).collect();
             let all = sides::first(diff).map(|first| {
                 let table = marked(&sides::table(diff, sides::STAGES));
-                (format!("<h1>{}</h1>\n", breakable(&sides::heading(first))), table)
+                let chart = chart_of_sides(diff).unwrap_or_default();
+                (format!("<h1>{}</h1>\n{chart}", breakable(&sides::heading(first))), table)
             });
             let (heading, table) = all.unwrap_or_default();
             format!("{heading}<nav>\n<h2>Pair by pair</h2>\n<ol>\n{entries}</ol>\n</nav>\n{table}")
@@ -74,6 +75,43 @@ pub fn html(diff: &Diff, links: &BTreeMap<String, String>) -> String {
         escaped(&diff.generator),
         REST.replace('`', "")
     )
+}
+
+/// A bar for the time of the first stage on each side, with what noise allows; all begin at 0.
+fn chart_of_sides(diff: &Diff) -> Option<String> {
+    let (of, bars) = sides::chart(diff)?;
+    let ends = bars.iter().flat_map(|bar| bar.allowed_ms.into_iter().flatten().chain([bar.ms]));
+    let most = ends.filter(|ms| ms.is_finite()).fold(0.0f64, f64::max);
+    if most <= 0.0 || bars.len() < 3 {
+        return None;
+    }
+    let place = |ms: f64| (ms / most * 100.0).clamp(0.0, 100.0);
+    let row = |(at, bar): (usize, &sides::Bar)| {
+        let allowed = bar.allowed_ms.map_or_else(String::new, |[low, high]| {
+            format!(
+                "<line class=\"allowed\" x1=\"{:.2}%\" x2=\"{:.2}%\" y1=\"50%\" y2=\"50%\"/>",
+                place(low),
+                place(high)
+            )
+        });
+        let kind = if at == 0 { "before" } else { "after" };
+        format!(
+            "<tr><td>{}</td><td><svg role=\"img\" aria-label=\"{} ms\"><rect class=\"{kind}\" width=\"{:.2}%\" \
+             height=\"100%\"/>{allowed}</svg></td><td class=\"n\">{} ms</td><td>{}</td></tr>\n",
+            breakable(&bar.side),
+            bar.time,
+            place(bar.ms),
+            bar.time,
+            bar.word
+        )
+    };
+    let rows: String = bars.iter().enumerate().map(row).collect();
+    Some(format!(
+        "<h2>{}</h2>\n<div class=\"table\"><table class=\"strips sides\">\n<thead><tr><th>Side</th><th></th>\
+         <th class=\"n\">Time</th><th>Difference</th></tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n\
+         <p class=\"legend\">Bars begin at 0. The line is the range that noise allows.</p>\n",
+        escaped(&of)
+    ))
 }
 
 /// Switches between light and dark, by the style of the page alone.

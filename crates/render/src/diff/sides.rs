@@ -63,13 +63,59 @@ pub(super) fn table(diff: &Diff, stages_shown: usize) -> String {
     out
 }
 
-fn of_stage(diff: &Diff, first: &[ComparedRun], stage: &str) -> String {
+/// The stage on the first side, then on the others.
+fn rows_of<'c>(diff: &'c Diff, first: &[ComparedRun], stage: &str) -> Vec<Row<'c>> {
     let of = |of| Comparison::of_model(of).into_iter().find(|found| found.stage == stage);
     let known = || diff.comparisons.iter().filter_map(|it| Some((it, of(it)?)));
     let base = known().find(|(_, base)| base.presence != Presence::New);
     let base = base.map(|(_, base)| row(base, name(first), true));
     let others = known().map(|(it, stage)| row(stage, name(&it.after), false));
-    let rows: Vec<Row<'_>> = base.into_iter().chain(others).collect();
+    base.into_iter().chain(others).collect()
+}
+
+/// A side in the chart of a stage.
+pub(super) struct Bar {
+    pub(super) side: String,
+    pub(super) time: String,
+    pub(super) ms: f64,
+    /// The times that noise allows; that of the first side is what they are compared with.
+    pub(super) allowed_ms: Option<[f64; 2]>,
+    pub(super) word: &'static str,
+}
+
+/// The first stage on all sides, if all of them have its time per the same thing: what it is, and its bars.
+pub(super) fn chart(diff: &Diff) -> Option<(String, Vec<Bar>)> {
+    let first = first(diff)?;
+    let stage = diff.comparisons.iter().flat_map(Comparison::of_model).next()?;
+    let rows = rows_of(diff, first, &stage.stage);
+    let bar = |row: &Row<'_>| {
+        let (time, of) = row.time.as_ref().filter(|_| row.is_first || row.is_on_both)?;
+        let [before, after] = side_cells(time);
+        let ms = if row.is_first { time.before? } else { time.after? };
+        let change =
+            time.noise.threshold.map(|least| time.change.map(|by| [by - least, by + least]));
+        let change = time.interval.or(change.flatten()).filter(|_| !row.is_first);
+        let allowed_ms =
+            change.and_then(|ends| Some(ends.map(|end| time.before.unwrap_or(0.0) + end)));
+        let bar = Bar {
+            side: row.side.strip_prefix("baseline:").unwrap_or(&row.side).to_owned(),
+            time: if row.is_first { before.clone() } else { after },
+            ms,
+            allowed_ms,
+            word: if row.is_first { "" } else { row.word },
+        };
+        Some((before, of.clone(), bar))
+    };
+    let bars: Vec<_> = rows.iter().take(ROWS).map(bar).collect::<Option<_>>()?;
+    // Each pair is compared per what both of its sides have.
+    let (base, of) = bars.first().map(|(base, of, _)| (base.clone(), of.clone()))?;
+    let is_alike = bars.iter().all(|(before, per, _)| *before == base && *per == of);
+    let bars: Vec<Bar> = bars.into_iter().map(|(_, _, bar)| bar).collect();
+    is_alike.then(|| (format!("{}: {of}", stage.stage), bars))
+}
+
+fn of_stage(diff: &Diff, first: &[ComparedRun], stage: &str) -> String {
+    let rows = rows_of(diff, first, stage);
     let number = |row: &Row<'_>| row.time.as_ref().map(|(_, of)| of.clone());
     let all_of = rows.iter().find_map(number).unwrap_or_default();
     let value = |row: &Row<'_>, metric: &MetricChange| {
@@ -173,6 +219,14 @@ mod tests {
             unlike.contains("- a → b: Hardly comparable: "),
             "what a pair alone says: {unlike}"
         );
+        let same = of(vec![against("x/a", "x/b", &old), against("x/a", "x/c", &old)]);
+        let (_, bars) = chart(&same).expect("a chart");
+        assert_eq!(bars.iter().map(|bar| bar.side.as_str()).collect::<Vec<_>>(), ["a", "b", "c"]);
+        let [base, other] = [0, 1].map(|at| &bars[at]);
+        let around = other.allowed_ms.is_some_and(|[low, high]| low < base.ms && base.ms < high);
+        assert!(around && base.allowed_ms.is_none() && other.ms == base.ms);
+        assert_eq!(html(&same, &Default::default()).matches("class=\"allowed\"").count(), 2);
+        assert!(chart(&all).is_none(), "times per unlike things have no common scale");
         let compared =
             third.last().is_some_and(|of| of.contains(&format!("first side: {}", third[1])));
         assert!(compared || third[1] == first[1], "the same run: {table}");
