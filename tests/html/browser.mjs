@@ -308,6 +308,17 @@ async function useRanks(browser, problems) {
   }
 }
 
+// The other tables of numbers sort as well, by the column that is clicked.
+async function sortTables(browser, problems) {
+  const wrong = await browser.value(`[...document.querySelectorAll("table.sorts:not(#kernels)")].filter((table) => {
+    const at = [...table.tHead.rows[0].cells].findIndex((head) => head.classList.contains("n"));
+    table.tHead.rows[0].cells[at].querySelector("button").click();
+    const values = [...table.tBodies[0].rows].map((row) => parseFloat(row.cells[at].textContent.replaceAll(",", "")));
+    return values.some((value, i) => i > 0 && !(value <= values[i - 1]) && !Number.isNaN(value));
+  }).map((table) => table.textContent.slice(0, 40))`);
+  if (wrong.length > 0) problems.push(`tables that do not sort down: ${wrong}`);
+}
+
 async function useKernels(browser, problems) {
   const table = 'document.querySelector("#kernels")';
   if (!(await browser.value(`Boolean(${table})`))) {
@@ -655,6 +666,7 @@ async function check(browser, page, pictures, firstScreenFile) {
   await findWork(browser, problems);
   await useRanks(browser, problems);
   await useKernels(browser, problems);
+  await sortTables(browser, problems);
   for (const size of [DESK, PHONE]) {
     await browser.show(size);
     await useFlame(browser, problems);

@@ -388,12 +388,14 @@
     group.classList.add("both");
   };
 
-  const sortable = (table) => {
+  // The head of each column sorts the table.
+  const sorts = (table) => {
     const body = table.tBodies[0];
     const rows = [...body.rows];
     const text = (row, at) => row.cells[at].textContent;
     const number = (row, at) => parseFloat(text(row, at).replaceAll(",", ""));
     const isKnown = (row, at) => !Number.isNaN(number(row, at));
+    table.classList.add("sorts");
     [...table.tHead.rows[0].cells].forEach((head, at) => {
       const numeric = head.classList.contains("n");
       const button = make("button", { type: "button", textContent: head.textContent });
@@ -413,6 +415,22 @@
         body.append(...rows.sort((a, b) => unknown(a, b) || sign * (compare(a, b) || 0)));
       });
     });
+  };
+
+  // Tables of several numbers: in others, the order of the rows is what they say.
+  const ofNumbers = (table) => {
+    const head = table.tHead?.rows[0].cells ?? [];
+    const numbers = [...head].filter((cell) => cell.classList.contains("n")).length;
+    const rows = [...(table.tBodies[0]?.rows ?? [])];
+    const isPlain = rows.every((row) => row.cells.length === head.length) && !table.matches(".heat, .sortable");
+    return numbers >= 3 && rows.length >= 3 && isPlain;
+  };
+
+  const sortable = (table) => {
+    sorts(table);
+    const rows = [...table.tBodies[0].rows];
+    const text = (row, at) => row.cells[at].textContent;
+    const number = (row, at) => parseFloat(text(row, at).replaceAll(",", ""));
     const full = (row) => row.querySelector("[title]")?.title ?? row.cells[0].textContent;
     const words = rows.map((row) => [row, `${full(row)} ${row.dataset.id ?? ""} ${row.textContent}`.toLowerCase()]);
     const input = make("input", { type: "search", placeholder: "Filter: words that a row must have" });
@@ -667,5 +685,6 @@
   document.querySelectorAll(".roofline").forEach(roofline);
   document.querySelectorAll("table").forEach(labelled);
   document.querySelectorAll("table.sortable").forEach(sortable);
+  [...document.querySelectorAll("table")].filter(ofNumbers).forEach(sorts);
   kernelLinks();
 })();
