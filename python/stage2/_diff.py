@@ -161,7 +161,7 @@ class Diff:
         if not stages:
             return "not compared: no stage does the same work on both sides"
         if self.comparison.get("unlike"):
-            return "not judged: the sides are hardly comparable"
+            return "inconclusive: the sides are hardly comparable"
         return "no part of a step changed beyond noise"
 
     @property
@@ -172,7 +172,7 @@ class Diff:
         (`class_*`), busy and idle times are means. `verdict` states whether the change exceeds the
         noise (`increased`, `decreased`), and `word` is how the report of the comparison states it.
         Where the verdict is `none`, the word is the reason: `within noise`,
-        `not judged`, or `not comparable` (the sides do different work).
+        `inconclusive`, or `not comparable` (the sides do different work).
         """
         of_run = [{"stage": "run", **row} for row in self._rows("run")]
         return Table("metrics", [*self._of_stages("metrics"), *of_run])

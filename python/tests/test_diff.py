@@ -41,7 +41,7 @@ def test_runs_are_compared_as_the_command_line_does() -> None:
     assert step["after"] - step["before"] == pytest.approx(step["change"])
     # The sides are hardly comparable.
     assert {row["word"] for row in change.metrics if row["verdict"] == "none"} == {
-        "not judged",
+        "inconclusive",
         "equal",
     }
     assert {"kernel"} <= {row["kind"] for row in change.work}

@@ -95,7 +95,7 @@ pub(crate) fn verdict(value: &str) -> &str {
         "none" => "no clear change",
         "increased" => "more",
         "decreased" => "less",
-        "unknown" => "not judged",
+        "unknown" => "inconclusive",
         other => other,
     }
 }

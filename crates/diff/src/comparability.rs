@@ -208,7 +208,7 @@ const TOPICS: [(&str, Severity, &str); 34] = [
     ),
     ("mode", Warning, "only a deep run has counters of ncu, and the timeline of nsys"),
     ("counters sampled with the records", Warning, "sampling makes kernels up to 2 % longer"),
-    ("collector settings", Warning, "the collector costs the workload differently"),
+    (COLLECTOR_SETTINGS, Warning, "the collector costs the workload differently"),
     ("attribution", Warning, "its cost per launch differs"),
     ("processes with GPU work", Warning, "sums are over different numbers of processes"),
     ("ranks", Warning, "a stage has the instances of all ranks"),
@@ -256,10 +256,11 @@ pub(crate) fn differences(before: &[Run<'_>], after: &[Run<'_>]) -> Vec<Differen
         // Runs that differ in a path of an output have no command in common.
         let is_mixed = topic.what == "command" && varies && !old.is_disjoint(&new);
         let mixed_by_both = old.len().min(new.len()) > 1;
-        let (old, new) = match topic.what == "command" && known {
-            true if is_mixed => own_words(old, new),
-            true => other_words(old, new),
-            false => (old, new),
+        let (old, new) = match topic.what.as_str() {
+            "command" if known && is_mixed => own_words(old, new),
+            "command" if known => other_words(old, new),
+            COLLECTOR_SETTINGS if known => other_settings(old, new),
+            _ => (old, new),
         };
         if is_mixed {
             let side = if mixed_by_both { "both sides mix" } else { "one side mixes" };
@@ -278,15 +279,26 @@ pub(crate) fn differences(before: &[Run<'_>], after: &[Run<'_>]) -> Vec<Differen
             before: joined(old, "not known"),
             after: joined(new, "not known"),
             meaning: match (known, varies) {
-                (false, _) => "not recorded on one side".to_owned(),
+                (false, _) => NOT_RECORDED.to_owned(),
                 (true, true) => format!("{} (the runs of a side differ)", topic.meaning),
                 (true, false) => topic.meaning.to_owned(),
             },
         });
     }
-    found.order_by_key(|difference| std::cmp::Reverse(difference.severity));
+    // Another GPU has other clocks.
+    let is_other_gpu = found.iter().any(|d| d.what == "GPU" && d.severity >= Warning);
+    found.retain(|d| !is_other_gpu || !CLOCKS.contains(&d.what.as_str()));
+    // Whatever else differs, such as clocks and the work of a step, stands between what ran and how it was recorded.
+    let place = |what: &str| TOPICS.iter().position(|(known, ..)| *known == what);
+    let others = place(CONCURRENT);
+    found.order_by_key(|d| (std::cmp::Reverse(d.severity), place(&d.what).or(others)));
     found
 }
+
+/// What a difference means that is none for sure.
+pub const NOT_RECORDED: &str = "not recorded on one side";
+/// What a GPU runs at.
+const CLOCKS: [&str; 2] = ["SM clock, MHz", "memory clock, MHz"];
 
 /// Why the steps of a stage of an engine do different amounts of work.
 pub(crate) fn other_work(stage: &str, sides: [Vec<&Report>; 2]) -> Option<String> {
@@ -438,6 +450,22 @@ fn other_words(
     }
 }
 
+/// The settings of a side that the other one does not have in the same way.
+fn other_settings(
+    old: BTreeSet<String>,
+    new: BTreeSet<String>,
+) -> (BTreeSet<String>, BTreeSet<String>) {
+    let of = |side: &BTreeSet<String>, others: &BTreeSet<String>| -> BTreeSet<String> {
+        let known: BTreeSet<&str> = others.iter().flat_map(|all| all.split(", ")).collect();
+        let settings = |all: &String| {
+            let other: Vec<&str> = all.split(", ").filter(|it| !known.contains(it)).collect();
+            if other.is_empty() { "none of these".to_owned() } else { other.join(", ") }
+        };
+        side.iter().map(settings).collect()
+    };
+    (of(&old, &new), of(&new, &old))
+}
+
 /// The words of each command that not all commands of both sides have.
 fn own_words(old: BTreeSet<String>, new: BTreeSet<String>) -> (BTreeSet<String>, BTreeSet<String>) {
     let words =
@@ -491,8 +519,8 @@ fn of_one_side(before: &[Run<'_>], after: &[Run<'_>]) -> Vec<Difference> {
         }
     }
     if let Some([a, b]) = apart_in_time(before, after) {
-        let meaning = "what else changed in the meantime looks like a change: record the runs of both sides in turn";
-        add(Warning, IN_TURN, a.to_owned(), b.to_owned(), meaning);
+        let meaning = "what else changed in the meantime looks like a change: record the runs of both sides interleaved";
+        add(Warning, ORDER_OF_RUNS, a.to_owned(), b.to_owned(), meaning);
     }
     let missing = [missing_stages(before), missing_stages(after)];
     if missing.iter().any(Option::is_some) {
@@ -502,17 +530,19 @@ fn of_one_side(before: &[Run<'_>], after: &[Run<'_>]) -> Vec<Difference> {
     found
 }
 
+/// A fact of the configuration, a list of `KEY=VALUE`.
+const COLLECTOR_SETTINGS: &str = "collector settings";
 /// What a difference is called of stages that some runs of a side lack.
 const MISSING_STAGES: &str = "stages that not every run of a side has";
 /// Begins what a difference is called of what a step is.
-const A_STEP: &str = "a step of ";
+const TIMING_OF: &str = "timing of ";
 /// Ends the name of the difference between sides whose runs have several commands.
 const MIX_COMMANDS: &str = "commands";
 
 /// Name of the difference between sides if all runs of one were recorded before those of the other.
-pub const IN_TURN: &str = "order of the runs";
-/// How the line `comparable` words [`IN_TURN`].
-pub(crate) const NOT_IN_TURN: &str = "not recorded in turn";
+pub const ORDER_OF_RUNS: &str = "order of the runs";
+/// How the line `comparable` words [`ORDER_OF_RUNS`].
+pub(crate) const NOT_INTERLEAVED: &str = "runs not interleaved";
 
 /// Which side was recorded first, where several runs of each are known to lie apart in time.
 fn apart_in_time(before: &[Run<'_>], after: &[Run<'_>]) -> Option<[&'static str; 2]> {
@@ -534,12 +564,12 @@ const OF_MACHINE: [&str; 5] = [
     "SM clock, MHz",
     "memory clock, MHz",
     "clock throttle reasons",
-    IN_TURN,
+    ORDER_OF_RUNS,
 ];
 
 /// Differences that are warned of and do not make the times differ by themselves, or are what the user may have changed.
 const NOT_OF_TIMES: [&str; 8] = [
-    // The times of that stage are not judged.
+    // The times of that stage are inconclusive.
     PREFILL_TOKENS,
     "CUDA graphs",
     "graph mode",
@@ -555,7 +585,7 @@ impl Comparison {
     pub(crate) fn doubts(&self) -> Vec<&Difference> {
         let is_of_times = |d: &&Difference| {
             let is_other = d.before != d.after || d.what.ends_with(MIX_COMMANDS);
-            let is_named = NOT_OF_TIMES.contains(&d.what.as_str()) || d.what.starts_with(A_STEP);
+            let is_named = NOT_OF_TIMES.contains(&d.what.as_str()) || d.what.starts_with(TIMING_OF);
             d.severity >= Warning && is_other && !is_named
         };
         self.differences.iter().filter(is_of_times).collect()
@@ -659,7 +689,12 @@ fn facts(report: &Report) -> Vec<(&'static str, Option<String>)> {
             "counters sampled with the records",
             yes_or_no(report.sampled.as_ref().is_some_and(|sampled| !sampled.own_run)),
         ),
-        ("collector settings", profiled("collector settings")),
+        // YAML has two words for each of these.
+        (
+            COLLECTOR_SETTINGS,
+            profiled(COLLECTOR_SETTINGS)
+                .map(|all| all.replace("=true", "=on").replace("=false", "=off")),
+        ),
         ("attribution", meta("attribution")),
         (CONCURRENT, Some(calls_at_a_time(report))),
         ("processes with GPU work", Some(with_work.to_string())),
@@ -729,8 +764,13 @@ fn steps(report: &Report) -> impl Iterator<Item = (Topic, String)> {
         let step = answer.and_then(|answer| answer.step.as_ref());
         let path = step.and_then(|step| step.path.as_ref()).filter(|path| **path != row.stage);
         let noun = step.map_or(StepUnit::Instance, |step| step.unit).noun();
-        let value = path.map_or_else(|| noun.to_owned(), |path| format!("{noun} ({path})"));
-        let what = format!("{A_STEP}{}", shown(&row.stage));
+        let is_of_engine = step.is_some_and(|step| step.unit == StepUnit::OfEngine);
+        let value = match path {
+            Some(path) => format!("{noun}s of {path}"),
+            None if is_of_engine => format!("{noun}s of the engine"),
+            None => format!("{noun}s"),
+        };
+        let what = format!("{TIMING_OF}{}", shown(&row.stage));
         let meaning =
             "some runs are timed by steps of an engine or within a call, others by calls: only like times are compared, \
              whole calls if both sides have them";
@@ -756,5 +796,7 @@ mod tests {
         );
         let (old, new) = ("serve m --tp 2 --dp 4", "serve m --tp 4 --dp 2");
         assert_eq!(words(old, new), (set(old), set(new)));
+        let settings = other_settings(set("graph=node, host=1000"), set("graph=node, host=on"));
+        assert_eq!(settings, (set("host=1000"), set("host=on")), "the others are the same");
     }
 }

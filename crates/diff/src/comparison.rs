@@ -457,7 +457,7 @@ pub struct MetricChange {
     pub change_percent: Option<f64>,
     /// What that comes to.
     pub verdict: Verdict,
-    /// The verdict in the words of the pages, such as `within noise`, `not judged`, `better` or `not comparable`.
+    /// The verdict in the words of the pages, such as `within noise`, `inconclusive`, `better` or `not comparable`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub word: String,
     /// What it was compared with.
@@ -487,7 +487,7 @@ impl MetricChange {
         self.unit == MetricUnit::Ms && value.is_some_and(|ms| ms.abs() < 0.0005)
     }
 
-    /// What decided on the change, in the unit of its percentage; nothing where it is not judged, exact, or has no
+    /// What decided on the change, in the unit of its percentage; nothing where it is inconclusive, exact, or has no
     /// percentage.
     pub fn noise_text(&self) -> Option<NoiseText> {
         if let Some(ends) = self.interval.filter(|_| self.reads_zero(self.before)) {
@@ -965,7 +965,7 @@ mod tests {
         };
         assert_eq!(said(of([-0.09, -0.05], false)), ("too small", "[-0.9, -0.5]".to_owned()));
         assert_eq!(said(of([-0.3, 0.1], false)), ("within noise", "[-3.0, +1.0]".to_owned()));
-        assert_eq!(said(of([-9.0, 19.0], true)), ("not judged", "[-90.0, +190.0]".to_owned()));
+        assert_eq!(said(of([-9.0, 19.0], true)), ("inconclusive", "[-90.0, +190.0]".to_owned()));
         // Of next to nothing a percentage says nothing.
         let from_nothing = MetricChange { before: Some(0.00003), ..of([0.01, 0.02], false) };
         assert_eq!(from_nothing.relative_percent(), None);

@@ -434,7 +434,7 @@ fn decide(
     let doubt = undecided(metric);
     match (condition.expected, is_beyond, doubt) {
         (false, false, _) if is_open => {
-            (Outcome::Passed, format!("{numbers}: within the limit, {OPEN}"))
+            (Outcome::Passed, format!("{numbers}: within the limit, {NOISE_EXCEEDS}"))
         }
         (false, false, _) => (Outcome::Passed, format!("{numbers}: within the limit")),
         (false, true, Some(why)) if !strict => {
@@ -468,7 +468,7 @@ fn decide(
 }
 
 /// Behind a condition that passed, of a number whose interval exceeds its limit.
-const OPEN: &str = "but the noise is too large to rule out a change beyond it";
+pub const NOISE_EXCEEDS: &str = "but its noise could hide a change beyond that";
 
 /// Why nothing decides whether the change is more than noise; nothing where it is more.
 fn undecided(metric: &MetricChange) -> Option<String> {
@@ -618,7 +618,11 @@ mod tests {
         };
         for (most, is_open) in [(2.0, true), (0.4, false)] {
             let (found, text) = decide(&parsed("decode.step_ms>+5%"), &of(most), "", false);
-            assert_eq!((found, text.ends_with(OPEN)), (Outcome::Passed, is_open), "{text}");
+            assert_eq!(
+                (found, text.ends_with(NOISE_EXCEEDS)),
+                (Outcome::Passed, is_open),
+                "{text}"
+            );
         }
     }
 

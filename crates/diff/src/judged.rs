@@ -68,7 +68,7 @@ pub enum NoiseMethod {
     NotCompared,
     /// One run per side, and a number of many steps or calls: 5 % of the larger value, which is more than their noise.
     FivePercent,
-    /// A side is a single run, which has one value of it: its noise only several runs show, and it is not judged.
+    /// A side is a single run, which has one value of it: its noise only several runs show, and it is inconclusive.
     OneRunEach,
     /// One run per side: the noise of its steps or calls, which is larger than 5 %.
     Instances,
@@ -150,7 +150,7 @@ impl Noise {
         let reads_zero = self.equal && change.abs() < READS_ZERO * before.abs();
         match () {
             () if change == 0.0 || reads_zero => "equal",
-            () if !self.is_judged() => NOT_JUDGED,
+            () if !self.is_judged() => INCONCLUSIVE,
             () if self.too_small => "too small",
             () => "within noise",
         }
@@ -185,7 +185,7 @@ pub(crate) fn either(reasons: impl Iterator<Item = &'static str>) -> Option<Stri
 pub(crate) const UNLIKE: &str = "the sides are hardly comparable";
 
 /// The word of [`Noise::word`] for what the runs cannot tell.
-pub(crate) const NOT_JUDGED: &str = "not judged";
+pub(crate) const INCONCLUSIVE: &str = "inconclusive";
 
 /// The word for what only the side before the change has.
 pub const GONE: &str = "gone";
@@ -236,6 +236,6 @@ mod tests {
         assert_eq!(of(true, false).word(0.0, 60.0), "equal");
         assert_eq!(of(false, true).word(0.1, 60.0), "too small");
         let unlike = Noise { unlike: true, ..of(false, false) };
-        assert_eq!(unlike.word(1.0, 60.0), NOT_JUDGED);
+        assert_eq!(unlike.word(1.0, 60.0), INCONCLUSIVE);
     }
 }

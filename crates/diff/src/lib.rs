@@ -24,12 +24,12 @@ mod stage_view;
 mod verdict;
 mod work;
 
-pub use comparability::IN_TURN;
+pub use comparability::{NOT_RECORDED, ORDER_OF_RUNS};
 pub use compare::{EmptyRun, Run, compare};
 pub use comparison::*;
-pub use condition::{Condition, ConditionError};
+pub use condition::{Condition, ConditionError, NOISE_EXCEEDS};
 pub use judged::{GONE, Noise, NoiseMethod, NoiseText, Verdict, ends_text};
-pub use lines::WITH_CARE;
+pub use lines::WITH_CAVEATS;
 pub use parts::{LAUNCH_GAPS, OTHER_IDLE, PartChange, Parts};
 pub use read::{ReadError, ReadReport, read_report};
 pub use verdict::Outlook;

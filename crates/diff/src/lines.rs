@@ -5,14 +5,14 @@ use stage2_contract::text::numbers::{count, counted};
 use stage2_contract::text::{listed, shorten, shorten_kernel};
 use stage2_model::{AnswerLine, Severity};
 
-use crate::comparability::{IN_TURN, NOT_IN_TURN};
+use crate::comparability::{NOT_INTERLEAVED, ORDER_OF_RUNS};
 use crate::comparison::{
-    Comparison, Difference, LibraryChange, MetricChange, MetricUnit, Per, Presence, StageChange,
-    WorkChange, WorkKind, WorkSide, signed, signed_time,
+    ComparedRun, Comparison, Difference, LibraryChange, MetricChange, MetricUnit, Per, Presence,
+    StageChange, WorkChange, WorkKind, WorkSide, signed, signed_time,
 };
-use crate::judged::{GONE, NOT_JUDGED, Verdict, either};
+use crate::judged::{GONE, Verdict, either};
 use crate::next::next;
-use crate::noise::{ALPHA, is_tested, largest_p, smallest_p};
+use crate::noise::{ALPHA, is_tested, largest_p, median, smallest_p};
 use crate::verdict::{NAME_LIMIT, STAGES, STEP, is_unjudged, time_of, timed, versus};
 
 const ABSENT: &str = "not known";
@@ -272,8 +272,8 @@ fn kernels(of: &Comparison, stages: &[&StageChange]) -> String {
     let mut rows = of_steps.flat_map(|stage| &stage.work);
     let is_compared = rows.any(|row| row.presence() == Presence::Both);
     match (most, names.join(", ")) {
-        (_, names) if !of.unlike.is_empty() && names.is_empty() => NOT_JUDGED.to_owned(),
-        (_, names) if !of.unlike.is_empty() => format!("{names}; times {NOT_JUDGED}"),
+        (_, names) if !of.unlike.is_empty() && names.is_empty() => NOT_COMPARED.to_owned(),
+        (_, names) if !of.unlike.is_empty() => format!("{names}; times {NOT_COMPARED}"),
         (None, names) if !is_compared && names.is_empty() => NOT_COMPARED.to_owned(),
         (None, names) if !is_compared => format!("{names}; times {NOT_COMPARED}"),
         (Some(most), names) if names.is_empty() => most,
@@ -333,7 +333,7 @@ pub(crate) fn warning(difference: &Difference) -> String {
     let Difference { what, before, after, .. } = difference;
     let is_short = |value: &str| (1..=VALUE_LIMIT).contains(&value.chars().count());
     match is_short(before) && is_short(after) {
-        _ if what == IN_TURN => NOT_IN_TURN.to_owned(),
+        _ if what == ORDER_OF_RUNS => NOT_INTERLEAVED.to_owned(),
         _ if before == after => what.clone(),
         true => format!("{what} ({before} → {after})"),
         false => what.clone(),
@@ -366,7 +366,7 @@ fn comparable(of: &Comparison) -> String {
         (true, true) => "yes".to_owned(),
         (true, false) => format!("yes ({})", texts.join("; ")),
         (false, _) => {
-            let degree = if of.unlike.is_empty() { WITH_CARE } else { "hardly" };
+            let degree = if of.unlike.is_empty() { WITH_CAVEATS } else { "hardly" };
             let warned = format!("{degree}: {}", warnings.join(", "));
             std::iter::once(warned).chain(texts).collect::<Vec<_>>().join("; ")
         }
@@ -374,12 +374,54 @@ fn comparable(of: &Comparison) -> String {
 }
 
 /// Begins the line `comparable` of runs that differ in what may matter.
-pub const WITH_CARE: &str = "with care";
+pub const WITH_CAVEATS: &str = "with caveats";
 
 /// What has no counterpart on the other side.
 const NOT_COMPARED: &str = "not compared";
 
+/// A run whose step takes longer or shorter than those of all other runs of its side by so many times their spread, and
+/// by so much of their median: its interval may be wide for that run alone.
+const OUTLIER_SPREADS: f64 = 3.0;
+const OUTLIER_PART: f64 = 0.1;
+
+/// `b1 takes 1.54x as long as the other runs of its side (decode): look at it or record it again`.
+fn outlier(of: &Comparison) -> Option<String> {
+    let stages = timed(of);
+    let times = stages.iter().filter_map(|stage| Some((stage, stage.time()?)));
+    let sides = times.flat_map(|(stage, time)| {
+        [(&of.before, &time.before_runs), (&of.after, &time.after_runs)].map(|side| (stage, side))
+    });
+    let found = sides.filter(|(_, (runs, values))| runs.len() == values.len() && values.len() > 2);
+    let of_side = |(stage, (runs, values)): (&&StageChange, (&Vec<ComparedRun>, &Vec<f64>))| {
+        let factor = |at: usize| {
+            let others = values.iter().enumerate().filter(|(other, _)| *other != at);
+            let others: Vec<f64> = others.map(|(_, value)| *value).collect();
+            let least = others.iter().copied().fold(f64::INFINITY, f64::min);
+            let most = others.iter().copied().fold(0.0, f64::max);
+            let (middle, value) = (median(&others)?, *values.get(at)?);
+            let beyond = (value - most).max(least - value);
+            let is_apart = beyond > (OUTLIER_SPREADS * (most - least)).max(OUTLIER_PART * middle);
+            is_apart.then_some(value / middle)
+        };
+        let found = (0..values.len()).find_map(|at| Some((runs.get(at)?, factor(at)?)));
+        found.map(|(run, factor)| {
+            let label = run.label.trim_end_matches('/');
+            let folder = label.rsplit_once('/').map_or(label, |(_, folder)| folder);
+            format!(
+                "{folder} takes {factor:.2}x as long as the other runs of its side ({}): look at it or record it again",
+                stage.stage
+            )
+        })
+    };
+    found.filter_map(of_side).next()
+}
+
 fn noise(of: &Comparison) -> String {
+    let within = noise_rule(of);
+    outlier(of).map_or_else(|| within.clone(), |outlier| format!("{outlier}; {within}"))
+}
+
+fn noise_rule(of: &Comparison) -> String {
     let stages = timed(of);
     let both = || stages.iter().filter(|stage| stage.presence == Presence::Both);
     match (of.before.len(), of.after.len()) {
@@ -389,7 +431,7 @@ fn noise(of: &Comparison) -> String {
         }
         (1, 1) => {
             format!(
-                "± is the noise within the runs, at least 5 % of the larger value{}",
+                "± is the noise within the runs, at least 5 % of the larger value; that from run to run is unknown{}",
                 not_judged(of)
             )
         }
@@ -427,7 +469,7 @@ fn not_judged(of: &Comparison) -> String {
     let open = stages.iter().copied().filter(|stage| is_unjudged(stage));
     let why = open.filter_map(|stage| stage.time()?.noise.why_not_judged());
     match either(why) {
-        Some(why) => format!("; not judged: {why}"),
+        Some(why) => format!("; inconclusive: {why}"),
         None => String::new(),
     }
 }

@@ -4,7 +4,7 @@ use stage2_contract::text::numbers::counted;
 use stage2_contract::text::{listed, shorten};
 use stage2_model::Severity;
 
-use crate::comparability::{IN_TURN, is_same_program};
+use crate::comparability::{ORDER_OF_RUNS, is_same_program};
 use crate::comparison::{ComparedRun, Comparison, Difference, StageChange, signed_time};
 use crate::lines::{large_work, name, named_work, warning};
 use crate::verdict::{NAME_LIMIT, Outlook, busier, has_too_small, least, open_stages, timed};
@@ -39,8 +39,8 @@ fn more_runs(of: &Comparison) -> String {
     let (before, after) =
         (names(&of.before, "before").join(" "), names(&of.after, "after").join(" "));
     // What else the machine does may change from side to side.
-    let in_turn = if missing.contains(&0) { "" } else { ", in turn" };
-    format!("record {what}{in_turn}, then: stage2-launch diff {before} --against {after}")
+    let interleaved = if missing.contains(&0) { "" } else { ", interleaved" };
+    format!("record {what}{interleaved}, then: stage2-launch diff {before} --against {after}")
 }
 
 /// Kernels in the line *next*.
@@ -81,15 +81,15 @@ pub(crate) fn next(of: &Comparison) -> String {
         Outlook::Mixed => "decide which of the stages counts for you",
         Outlook::Changed => "compare runs with the same stages",
         Outlook::NotJudged => {
-            return "the runs within a side vary too much: find out why, or record more, in turn"
+            return "the runs within a side vary too much: find out why, or record more, interleaved"
                 .to_owned();
         }
         Outlook::Undecided if open_stages(of).is_empty() => {
-            return "record more runs, in turn, to judge all numbers".to_owned();
+            return "record more runs, interleaved, to judge all numbers".to_owned();
         }
         Outlook::Same | Outlook::Undecided if !open_stages(of).is_empty() => {
             return format!(
-                "record more runs, in turn, to judge {}",
+                "record more runs, interleaved, to judge {}",
                 open_stages(of).join(" and ")
             );
         }
@@ -101,7 +101,7 @@ pub(crate) fn next(of: &Comparison) -> String {
     match runs < ENOUGH_RUNS {
         true => format!("{what}; {ENOUGH_RUNS} runs per side could reveal smaller changes"),
         false if of.outlook() == Outlook::Same => {
-            format!("{what}; to detect a smaller one, record more runs, in turn")
+            format!("{what}; to detect a smaller one, record more runs, interleaved")
         }
         false => what.to_owned(),
     }
@@ -109,13 +109,13 @@ pub(crate) fn next(of: &Comparison) -> String {
 
 /// Other reasons for a change that the line names.
 const DOUBTS: usize = 3;
-/// Sides that were not recorded in turn, as a reason.
-const OF_ORDER: &str = "the order of the runs (not in turn)";
+/// Sides that were runs not interleaved, as a reason.
+const OF_ORDER: &str = "the order of the runs (not interleaved)";
 
 /// That the change may have other reasons than the one that the runs are compared for, and what to do about it.
 fn rule_out(of: &Comparison) -> String {
     let text = |doubt: &Difference| match doubt.what.as_str() {
-        IN_TURN => OF_ORDER.to_owned(),
+        ORDER_OF_RUNS => OF_ORDER.to_owned(),
         _ => warning(doubt),
     };
     let doubts: Vec<String> = of.doubts().into_iter().map(text).collect();
@@ -125,13 +125,13 @@ fn rule_out(of: &Comparison) -> String {
         _ => "decide",
     };
     let again = match doubts.iter().all(|doubt| doubt == OF_ORDER) {
-        true => "record both sides again, in turn,",
-        false => "record both sides again, alike and in turn,",
+        true => "record both sides again, interleaved,",
+        false => "record both sides again, alike and interleaved,",
     };
     format!("{} may be the reason: {again} before you {before}", listed(&doubts, DOUBTS))
 }
 
-/// That a change helps or does not, and what is open: stages that are not judged, and a GPU that is busy for longer.
+/// That a change helps or does not, and what is open: stages that are inconclusive, and a GPU that is busy for longer.
 fn keep_or_drop(of: &Comparison, stages: &[&StageChange]) -> String {
     let (effect, what) = match of.outlook() {
         Outlook::Better => ("helps", "keep"),
@@ -148,7 +148,7 @@ fn keep_or_drop(of: &Comparison, stages: &[&StageChange]) -> String {
     }];
     let open = open_stages(of);
     if !open.is_empty() {
-        texts.push(format!("record more runs, in turn, to judge {}", open.join(" and ")));
+        texts.push(format!("record more runs, interleaved, to judge {}", open.join(" and ")));
     }
     if let Some((stage, _)) = busier(stages).filter(|_| of.outlook() == Outlook::Better) {
         let all = large_work(stage).named;
@@ -191,7 +191,7 @@ fn of_the_machine(stages: &[&StageChange]) -> Option<String> {
     });
     Some(format!(
         "no known difference in the program, libraries or GPU work, but {}: unless host code changed, record again, \
-         with the sides in turn",
+         with the runs interleaved",
         idle?
     ))
 }

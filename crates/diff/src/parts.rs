@@ -7,7 +7,7 @@ use stage2_contract::order::Order as _;
 use crate::comparison::{
     MetricChange, MetricUnit, Presence, StageChange, WorkChange, WorkKind, WorkSide,
 };
-use crate::judged::{GONE, NOT_JUDGED, Noise, NoiseMethod, UNLIKE, Verdict, either, ends_text};
+use crate::judged::{GONE, INCONCLUSIVE, Noise, NoiseMethod, UNLIKE, Verdict, either, ends_text};
 use crate::metric::class_metric;
 use crate::noise::{Centre, Expected, judge};
 
@@ -115,7 +115,7 @@ pub struct Parts<'c> {
     pub sides_ns: [f64; 2],
     /// The change of that.
     pub change_ns: f64,
-    /// Large changes first, then what is not judged, then small changes, then noise; of each, the largest first.
+    /// Large changes first, then what is inconclusive, then small changes, then noise; of each, the largest first.
     pub rows: Vec<PartChange<'c>>,
     /// How many rows to show: all that changed beyond noise, or the few largest if none did.
     pub told: usize,
@@ -142,7 +142,7 @@ impl Parts<'_> {
         Some(format!("the same idle time: {gaps}, {others}"))
     }
 
-    /// Why some of them are not judged; nothing where all are.
+    /// Why some of them are inconclusive; nothing where all are.
     pub fn why_not_judged(&self) -> Option<String> {
         let has_several_runs =
             self.whole.is_some_and(|whole| whole.before_runs.len().min(whole.after_runs.len()) > 1);
@@ -303,7 +303,7 @@ impl<'c> PartChange<'c> {
             (_, Verdict::Decreased) if has_none && !had_none => GONE,
             (_, Verdict::Increased) => "longer",
             (_, Verdict::Decreased) => "shorter",
-            (_, Verdict::Unknown) => NOT_JUDGED,
+            (_, Verdict::Unknown) => INCONCLUSIVE,
             (_, Verdict::None) => self.noise.word(self.change_ns, self.sides_ns[0]),
         }
     }
@@ -365,7 +365,7 @@ pub const LAUNCH_GAPS: &str = "launch gaps";
 /// Idle time of no known cause that is not between consecutive launches.
 pub const OTHER_IDLE: &str = "other";
 const OTHER_WORK: &str = "work of other stages";
-/// Share of the largest part below which a part stands behind those that are not judged.
+/// Share of the largest part below which a part stands behind those that are inconclusive.
 const LEAST_PART: f64 = 0.02;
 /// Parts that are shown where all are noise.
 const NOISE_PARTS: usize = 3;

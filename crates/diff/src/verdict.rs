@@ -8,7 +8,7 @@ use crate::comparison::{
     Comparison, MetricChange, MetricUnit, Per, Presence, StageChange, WorkChange, signed,
     signed_time,
 };
-use crate::judged::{GONE, NOT_JUDGED, NoiseText, Verdict};
+use crate::judged::{GONE, INCONCLUSIVE, NoiseText, Verdict};
 use crate::lines::{averaged, change_text, name, step_name};
 use crate::metric::label;
 use crate::noise::smallest_p;
@@ -41,7 +41,7 @@ pub enum Outlook {
     Changed,
     /// Nothing changed beyond noise.
     Same,
-    /// Nothing is known to have changed, and a time or the tokens per second of a stage are not judged.
+    /// Nothing is known to have changed, and a time or the tokens per second of a stage are inconclusive.
     Undecided,
     /// Several runs would tell, or the sides are hardly comparable.
     NotJudged,
@@ -171,19 +171,19 @@ pub(crate) fn verdict(of: &Comparison) -> String {
             format!("({}{p}{few})", versus(a, b))
         }
     };
-    let with_care = match of.is_doubted() {
-        true => ", with care",
+    let with_caveats = match of.is_doubted() {
+        true => ", with caveats",
         false if of.is_simulated() => " in the simulation",
         false => "",
     };
     let head = match outlook {
-        Outlook::Better => format!("Better{with_care} {basis}"),
-        Outlook::Worse => format!("Worse{with_care} {basis}"),
-        Outlook::Mixed => format!("Mixed{with_care} {basis}"),
+        Outlook::Better => format!("Better{with_caveats} {basis}"),
+        Outlook::Worse => format!("Worse{with_caveats} {basis}"),
+        Outlook::Mixed => format!("Mixed{with_caveats} {basis}"),
         Outlook::Undecided => format!("Undecided {basis}"),
         Outlook::Changed => format!("Changed {basis}"),
         Outlook::NotJudged if !is_timed_alike => format!("Times not comparable {basis}"),
-        Outlook::NotJudged => format!("Not judged {basis}"),
+        Outlook::NotJudged => format!("Inconclusive {basis}"),
         Outlook::Same => {
             let what = match of.has_single_run() || of.has_too_few_runs() {
                 _ if has_too_small(&stages) => &format!("No change of {} or more", least(of)),
@@ -195,10 +195,9 @@ pub(crate) fn verdict(of: &Comparison) -> String {
             format!("{what}{of} {basis}")
         }
     };
-    let caution = if outlook == Outlook::Changed && of.is_of_two_runs() { TWO_RUNS } else { "" };
     match texts.is_empty() {
-        true => format!("{head}{caution}"),
-        false => format!("{head}: {}{caution}", texts.join("; ")),
+        true => head,
+        false => format!("{head}: {}", texts.join("; ")),
     }
 }
 
@@ -217,16 +216,13 @@ pub(crate) fn busier<'c>(stages: &[&'c StageChange]) -> Option<(&'c StageChange,
     stages.iter().find_map(busy)
 }
 
-/// Behind the verdict on one run per side.
-const TWO_RUNS: &str = ". Run-to-run variation is unknown; record 4 runs per side.";
-
 /// The main numbers of a stage, its time and its tokens per second, that the runs do not judge.
 fn open_numbers(stage: &StageChange) -> Vec<&MetricChange> {
     if stage.presence != Presence::Both || stage.other_work.is_some() {
         return Vec::new();
     }
     let numbers = stage.time().into_iter().chain(stage.metric("tokens_per_s"));
-    numbers.filter(|number| number.change.is_some() && number.word() == NOT_JUDGED).collect()
+    numbers.filter(|number| number.change.is_some() && number.word() == INCONCLUSIVE).collect()
 }
 
 /// The stages whose time, or else whose tokens per second, several runs do not judge, although it changed by enough to
@@ -251,11 +247,11 @@ fn large_open(of: &Comparison, besides: &[&StageChange]) -> Vec<String> {
     large.take(STAGES).collect()
 }
 
-/// `prefill time +41.5 % is not judged`, next to what is.
+/// `prefill time +41.5 % is inconclusive`, next to what is.
 fn open_text(of: &Comparison, besides: &[&StageChange]) -> Option<String> {
     let open = large_open(of, besides);
     let are = if open.len() > 1 { "are" } else { "is" };
-    (!open.is_empty()).then(|| format!("{} {are} {NOT_JUDGED}", open.join(" and ")))
+    (!open.is_empty()).then(|| format!("{} {are} {INCONCLUSIVE}", open.join(" and ")))
 }
 
 /// What a change of a stage is for the user.
@@ -339,7 +335,7 @@ fn leads_by_rate(stage: &StageChange, by_rate: bool) -> bool {
 }
 
 pub(crate) fn is_unjudged(stage: &StageChange) -> bool {
-    time_of(stage).is_some_and(|(metric, _)| metric.word() == NOT_JUDGED)
+    time_of(stage).is_some_and(|(metric, _)| metric.word() == INCONCLUSIVE)
 }
 
 /// Whether the time that the verdict names changed by too little to count, although the runs show it.
@@ -374,20 +370,20 @@ fn held(metric: &MetricChange, is_open: bool) -> String {
         Some(ends @ NoiseText::Interval(..)) => format!(" {ends}"),
         _ => String::new(),
     };
-    let is_said = is_open && metric.word() == NOT_JUDGED;
+    let is_said = is_open && metric.word() == INCONCLUSIVE;
     match (metric.word(), noise) {
         ("equal", _) => "equal".to_owned(),
         _ if metric.noise.unlike => format!("{change}{}", time()),
         _ if metric.verdict.is_change() => format!("{change}{ends}{}", time()),
         ("too small", _) => format!("{change}{ends}, too small to count"),
-        (NOT_JUDGED, Some(noise @ NoiseText::ExceedsValue)) if is_said => {
+        (INCONCLUSIVE, Some(noise @ NoiseText::ExceedsValue)) if is_said => {
             format!("{change} ({noise})")
         }
-        (NOT_JUDGED, _) if is_said => format!("{change}{ends}"),
-        (NOT_JUDGED, Some(noise @ NoiseText::ExceedsValue)) => {
-            format!("{change}, {NOT_JUDGED} ({noise})")
+        (INCONCLUSIVE, _) if is_said => format!("{change}{ends}"),
+        (INCONCLUSIVE, Some(noise @ NoiseText::ExceedsValue)) => {
+            format!("{change}, {INCONCLUSIVE} ({noise})")
         }
-        (NOT_JUDGED, _) => format!("{change}{ends}, {NOT_JUDGED}"),
+        (INCONCLUSIVE, _) => format!("{change}{ends}, {INCONCLUSIVE}"),
         (_, Some(noise @ NoiseText::Within(_))) => format!("{change} (within {noise})"),
         (_, Some(_)) => format!("{change}{ends}"),
         (word, None) => format!("{change} ({word})"),
@@ -496,7 +492,7 @@ fn other_metrics(
                     && window * metric.change.unwrap_or_default() > 0.0 =>
             {
                 format!(
-                    "{} mean time per {} {}",
+                    "{} mean GPU window per {} {}",
                     name(stage),
                     stage.per_word(),
                     signed_time(mean_ns)

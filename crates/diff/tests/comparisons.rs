@@ -516,9 +516,9 @@ fn steps_that_are_not_of_one_kind_are_warned_of() {
         report
     };
     let found = diff(&[&of(Some("decode/step"))], &[&of(None)], &[], false);
-    let warning = found.differences.iter().find(|d| d.what == "a step of decode");
+    let warning = found.differences.iter().find(|d| d.what == "timing of decode");
     let told = warning.map(|d| (d.severity, &*d.before, &*d.after));
-    assert_eq!(told, Some((Severity::Warning, "step (decode/step)", "call")));
+    assert_eq!(told, Some((Severity::Warning, "steps of decode/step", "calls")));
     assert_eq!(found.stages[0].step.as_deref(), Some("call"));
     let same = diff(&[&of(None)], &[&of(None)], &[], false);
     assert!(same.differences.is_empty(), "{:?}", same.differences);
@@ -573,9 +573,9 @@ fn a_time_that_changed_comes_before_larger_noise() {
     let names: Vec<&str> = found.stages.iter().map(|stage| stage.stage.as_str()).collect();
     assert_eq!(names, ["decode", "prefill"]);
     assert!(
-        found.verdict.starts_with(
-            "Changed (one run per side): decode median call time -25.0 % (-1.00 ms). Run"
-        ),
+        found
+            .verdict
+            .starts_with("Changed (one run per side): decode median call time -25.0 % (-1.00 ms)"),
         "{}",
         found.verdict
     );
@@ -640,21 +640,21 @@ fn real_reports_add_up_and_equal_themselves() {
     // Whatever changed is in the verdict, above all what got worse: below it, each is marked.
     let verdict = &other.verdict;
     // Nothing got worse by the program where the model is another, and no line judges.
-    let first = "Not judged (one run per side): decode median time per token -9.0 % (-1.46 ms); decode tokens/s ";
+    let first = "Inconclusive (one run per side): decode median time per token -9.0 % (-1.46 ms); decode tokens/s ";
     assert!(verdict.starts_with(first) && !other.any_worse(), "{verdict}");
     let stages = other.stages.iter().filter(|stage| stage.other_work.is_none());
     let metrics = stages.clone().flat_map(|stage| stage.metrics.iter().chain(&stage.host));
     for metric in metrics.chain(&other.run).filter(|metric| metric.change.is_some()) {
-        assert!(["not judged", "not comparable", "equal"].contains(&&*metric.word), "{metric:?}");
+        assert!(["inconclusive", "not comparable", "equal"].contains(&&*metric.word), "{metric:?}");
     }
     for row in stages.flat_map(|stage| &stage.work) {
-        assert!(["not judged", "new", "gone", "equal"].contains(&row.word()), "{row:?}");
+        assert!(["inconclusive", "new", "gone", "equal"].contains(&row.word()), "{row:?}");
     }
     let window = &other.lines[1].text;
     assert!(window.contains("per token: GPU busy"), "{window}");
     assert!(window.matches(" → ").count() >= 4 && window.contains("; "), "{window}");
     assert!(
-        other.lines[0].text.contains("decode: 16.318 → 14.855 ms per token (-9.0 %, not judged)")
+        other.lines[0].text.contains("decode: 16.318 → 14.855 ms per token (-9.0 %, inconclusive)")
     );
 }
 
@@ -853,9 +853,8 @@ fn a_median_that_got_better_while_the_mean_got_worse_is_not_called_better() {
     );
     let agreed = found(3_200_000);
     assert!(
-        agreed.starts_with(
-            "Changed (one run per side): decode median call time -12.7 % (-0.47 ms). "
-        ),
+        agreed
+            .starts_with("Changed (one run per side): decode median call time -12.7 % (-0.47 ms)"),
         "{agreed}"
     );
     let several =
@@ -1011,7 +1010,7 @@ fn the_noise_of_steps_of_an_engine_is_that_of_their_times_and_not_of_their_range
     };
     assert_eq!(word(Some(40_000)), Some("longer"), "7.5 % against 5 %");
     assert_eq!(word(Some(1_300_000)), Some("within noise"), "7.5 % against 11 %");
-    assert_eq!(word(None), Some("not judged"), "an older report does not know it");
+    assert_eq!(word(None), Some("inconclusive"), "an older report does not know it");
 }
 
 /// Its window is one value of a run, however many steps are in it.
@@ -1249,7 +1248,7 @@ fn tokens_per_second_decide_where_the_time_of_a_call_did_not_change() {
     let wild = [(0, 150.0), (900_000, 151.0), (4_000_000, 152.0), (100, 153.0)];
     let wild = wild.map(|(at, rate)| of(at, rate));
     let open = diff(&before.each_ref(), &wild.each_ref(), &[], false).verdict;
-    assert_eq!(open.matches("not judged").count(), 1, "named once: {open}");
+    assert_eq!(open.matches("inconclusive").count(), 1, "named once: {open}");
     let one = diff(&[&before[0]], &[&before[0]], &[], false);
     assert_eq!(one.outlook(), Outlook::Same, "{}", one.verdict);
 }
@@ -1267,11 +1266,11 @@ fn tokens_per_second_that_follow_a_few_slow_steps_come_with_the_median_that_did_
         report
     };
     let slower = diff(&[&of(4_100_000, 80.0)], &[&of(4_700_000, 70.0)], &[], false).verdict;
-    let why = "decode tokens/s -12.5 % (more slow steps); decode median call time equal. Run";
+    let why = "decode tokens/s -12.5 % (more slow steps); decode median call time equal";
     assert!(slower.contains(why), "{slower}");
     // More of them at a time.
     let more = diff(&[&of(4_100_000, 80.0)], &[&of(4_120_000, 150.0)], &[], false).verdict;
-    assert!(more.contains("decode tokens/s +87.5 %; decode median call time equal. Run"), "{more}");
+    assert!(more.contains("decode tokens/s +87.5 %; decode median call time equal"), "{more}");
 }
 
 #[test]
@@ -1337,7 +1336,7 @@ fn idle_time_without_causes_is_split_into_launch_gaps_and_the_rest() {
     assert_eq!(told, expected);
     // One value per run; the smaller one is less than the noise of the step, which did not change.
     let words: Vec<_> = parts.rows.iter().map(PartChange::word).collect();
-    assert_eq!(words, ["not judged", "within noise"]);
+    assert_eq!(words, ["inconclusive", "within noise"]);
     let several = diff(&[&before; 4], &[&after; 4], &[], false);
     let parts = several.stages[0].parts();
     assert!(parts.rows.iter().all(|part| part.word() == "better"), "{:?}", parts.rows);

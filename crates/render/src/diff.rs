@@ -10,7 +10,10 @@ mod words;
 
 use stage2_contract::text::numbers::{ABSENT, count, counted};
 use stage2_contract::text::{code_in_text, listed, plain, shorten, shorten_words};
-use stage2_diff::{ComparedRun, Comparison, ConditionResult, Diff, Difference, Outcome, WITH_CARE};
+use stage2_diff::{
+    ComparedRun, Comparison, ConditionResult, Diff, Difference, NOISE_EXCEEDS, Outcome,
+    WITH_CAVEATS,
+};
 use stage2_model::finding::Id;
 use stage2_model::{Finding, Severity};
 
@@ -52,7 +55,7 @@ struct SideFacts {
     runs: String,
     facts: Vec<String>,
     commands: Vec<String>,
-    /// The commands are what tells the sides apart, and share all other words.
+    /// Words that both commands share are left out of them, and no others.
     is_apart: bool,
 }
 
@@ -67,9 +70,12 @@ impl SideFacts {
         let mut sides = [Self::of(&of.before), Self::of(&of.after)];
         let commands = only(&of.before).zip(only(&of.after));
         if let Some(texts) = commands.and_then(|(a, b)| commands::told_apart(a, b)) {
-            for (side, text) in sides.iter_mut().zip(texts) {
-                side.commands = vec![shorten_words(&text, COMMAND_CHARS)];
-                side.is_apart = true;
+            let short = texts.clone().map(|text| shorten_words(&text, COMMAND_CHARS));
+            // A cut for length left out words that only one side has.
+            let is_apart =
+                short == texts && texts.iter().any(|text| text.contains(commands::SHARED));
+            for (side, text) in sides.iter_mut().zip(short) {
+                (side.commands, side.is_apart) = (vec![text], is_apart);
             }
         }
         sides
@@ -115,8 +121,8 @@ impl SideFacts {
     }
 }
 
-/// Behind a command that shares its other words with that of the other side.
-const OTHERWISE: &str = " (the other arguments are identical)";
+/// Behind a command without words that the other side has as well.
+const OTHERWISE: &str = " (…: the same on both sides)";
 /// Runs of a side that are listed, and other facts of them.
 const LISTED: usize = 8;
 const FACTS: usize = 2;
@@ -202,20 +208,22 @@ fn pair_verdicts(diff: &Diff) -> Vec<String> {
     diff.comparisons.iter().map(|of| format!("{}: {}", page_title(of), said(of))).collect()
 }
 
-/// The verdict of a comparison behind what is to be known before it.
+/// The verdict of a comparison behind what forbids it, and before what else has to be known.
 fn said(of: &Comparison) -> String {
-    let comparable = || {
+    let caveats = || {
         let line = of.lines.iter().find(|line| line.label == "comparable")?;
         let (clause, _) = line.text.split_once("; ").unwrap_or((&line.text, ""));
-        clause.starts_with(WITH_CARE).then(|| format!("Comparable {clause}."))
+        clause.starts_with(WITH_CAVEATS).then(|| format!("Comparable {clause}"))
     };
-    match of.caution().or_else(comparable) {
-        Some(caution) => format!("{caution} {}", of.verdict),
-        None => of.verdict.clone(),
+    let verdict = &of.verdict;
+    match (of.caution(), caveats()) {
+        (Some(caution), _) => format!("{caution} {verdict}"),
+        (None, Some(caveats)) => format!("{}. {caveats}", verdict.trim_end_matches('.')),
+        (None, None) => verdict.clone(),
     }
 }
 
-/// The verdict of each comparison behind what is to be known before it, a line each; of several, with its runs.
+/// The verdict of each comparison with its caveats, a line each; of several, with its runs.
 pub fn verdicts(diff: &Diff) -> String {
     match diff.comparisons.as_slice() {
         [of] => said(of) + "\n",
@@ -275,8 +283,15 @@ pub fn outcomes(diff: &Diff, height: usize) -> Vec<(Outcome, String)> {
         }
         let (passed, others): (Vec<&ConditionResult>, Vec<_>) =
             rows.iter().partition(|row| row.outcome == Outcome::Passed);
-        let named: Vec<String> =
-            passed.iter().map(|row| format!("{} '{}'", option_of(row), row.condition)).collect();
+        let named = |row: &&ConditionResult| {
+            let open = if row.text.contains(NOISE_EXCEEDS) {
+                " (its noise could hide a change beyond that)"
+            } else {
+                ""
+            };
+            format!("{} '{}'{open}", option_of(row), row.condition)
+        };
+        let named: Vec<String> = passed.iter().map(named).collect();
         let said = format!("{} conditions passed: {}", passed.len(), named.join(", "));
         others.into_iter().map(sentence).chain([(Outcome::Passed, said)]).collect()
     };
@@ -314,26 +329,35 @@ pub fn markdown(diff: &Diff) -> String {
 /// The page of [`markdown`] as text for a terminal of `width` columns, with aligned tables.
 pub fn full_screen(diff: &Diff, width: usize) -> String {
     let page = markdown_of(diff, width);
-    let page = if width < NAMES_WIDTH { without_names(&page) } else { page };
-    aligned(&page, width)
+    let spared = SPARED.iter().filter(|(least, _)| width < *least).flat_map(|(_, heads)| *heads);
+    aligned(&without_columns(&page, &spared.copied().collect::<Vec<_>>()), width)
 }
 
-/// Columns of a terminal from which its tables have the names of metrics: in a narrower one each row would take a
-/// line more.
-const NAMES_WIDTH: usize = 120;
+/// Columns of a terminal from which its tables have these columns, which else would take a line more in each row.
+const SPARED: [(usize, &[&str]); 2] = [(120, &[NAME]), (100, &["factor", "change", "calls"])];
 
-/// The page without the last column of its tables where that has the names of metrics.
-fn without_names(page: &str) -> String {
-    let mut is_named = false;
+/// The page without the columns of its tables whose heads begin with one of these words, or are one of them and followed by
+/// a unit in another column.
+fn without_columns(page: &str, spared: &[&str]) -> String {
+    let mut kept: Vec<bool> = Vec::new();
     let mut out = String::new();
     for line in page.lines() {
-        let cut = line.strip_suffix(" |").and_then(|row| row.rsplit_once(" |"));
-        let heading = cut.is_some_and(|(_, last)| last.trim().eq_ignore_ascii_case(NAME));
-        is_named = line.starts_with('|') && (is_named || heading);
-        match cut.filter(|_| is_named) {
-            Some((row, _)) => out.push_str(&format!("{row} |\n")),
-            None => out.push_str(&format!("{line}\n")),
+        let Some(row) = line.strip_prefix("| ").and_then(|row| row.strip_suffix(" |")) else {
+            kept.clear();
+            out.push_str(&format!("{line}\n"));
+            continue;
+        };
+        let cells: Vec<&str> = row.split(" | ").collect();
+        if kept.is_empty() {
+            let is_spared = |head: &&str| {
+                let head = head.trim().to_lowercase();
+                spared.iter().any(|word| head == *word || head.starts_with(&format!("{word} per ")))
+            };
+            kept = cells.iter().map(|head| !is_spared(head)).collect();
         }
+        let is_kept = |at: usize| kept.get(at).copied().unwrap_or(true);
+        let cells = cells.iter().enumerate().filter(|(at, _)| is_kept(*at)).map(|(_, cell)| *cell);
+        out.push_str(&format!("| {} |\n", cells.collect::<Vec<_>>().join(" | ")));
     }
     out
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
-use anstyle::AnsiColor;
+use anstyle::{AnsiColor, Style};
 use stage2_contract::text::{visible, visible_path};
 use stage2_diff::{Condition, Diff, Outcome, ReadError, ReadReport, Run, compare, read_report};
 use stage2_model::finding::Id;
@@ -115,7 +115,13 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
         refuse_counted_twice(pair)?;
     }
     let same: Vec<bool> = pairs.iter().map(are_same).collect();
-    let is_any_same = same.contains(&true);
+    if same.contains(&true) && !conditions.is_empty() {
+        return Err(Failure::Usage(
+            "both sides of the conditions are the same run, so none of them could fail: give two runs, the one before \
+             the change first"
+                .to_owned(),
+        ));
+    }
     let mut diff = diff_of(pairs, &conditions, args.strict)?;
     let compared = diff.comparisons.iter_mut().zip(same);
     for (comparison, _) in compared.filter(|(_, is_same)| *is_same) {
@@ -161,19 +167,11 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
         None => drop(printed(&text)?),
     }
     // A screen names them already, and with -o one is printed.
-    if !to_file && (args.json || args.full) {
+    let is_page_of_script = args.full && !std::io::stdout().is_terminal();
+    if !to_file && (args.json || is_page_of_script) {
         view::warnings(&diff).iter().for_each(|finding| terminal.finding(finding));
     }
     view::unlike(&diff).iter().for_each(|finding| terminal.finding(finding));
-    if is_any_same && !conditions.is_empty() {
-        let what = "both sides of the conditions are the same run";
-        let why = "a condition that compares a run with itself cannot fail";
-        terminal.finding(&Id::DiffUnlike.found(
-            what,
-            why,
-            "give two runs, the one before the change first",
-        ));
-    }
     for (what, remedy) in conditions.iter().filter_map(Condition::reversed) {
         // In a script, too, a condition that cannot fail would pass unseen.
         terminal.warning(&Id::DiffReversed.found(what, "", remedy));
@@ -235,10 +233,23 @@ fn screens(diff: &Diff) -> String {
     coloured(&view::screens(diff, width, height))
 }
 
-/// The judgements in colour.
+/// The judgements in colour, and the bars: less time is good. What decides nothing is pale.
 fn coloured(text: &str) -> String {
     let (good, bad) = (AnsiColor::Green.on_default(), AnsiColor::Red.on_default());
+    let pale = Style::new().dimmed();
     let coloured = |line: &str| {
+        if let Some((number, rest)) = line.split_once('█').filter(|(head, _)| head.contains('s'))
+        {
+            let style = if number.trim_start().starts_with('-') { good } else { bad };
+            let name = rest.trim_start_matches('█');
+            let bar = "█".repeat(1 + rest.chars().take_while(|fill| *fill == '█').count());
+            return format!("{number}{style}{bar}{style:#}{name}\n");
+        }
+        for undecided in ["within noise", "inconclusive"] {
+            if let Some(rest) = line.strip_suffix(undecided) {
+                return format!("{rest}{pale}{undecided}{pale:#}\n");
+            }
+        }
         for (head, tail, style) in [("Better", " better", good), ("Worse", " worse", bad)] {
             if let Some(rest) = line.strip_prefix(head).filter(|rest| !rest.starts_with(',')) {
                 return format!("{style}{head}{style:#}{rest}\n");

@@ -147,7 +147,7 @@ fn any_comparison_fits_a_terminal_of_80_by_24() {
     // What does not fit is left out whole, never the word that it is noise.
     let shown = screen(&sandbox, &[&now[2], &now[3]]);
     let first = [
-        "\nHardly comparable: 1 vs 2 GPUs.\nNot judged (one run per side): ",
+        "\nHardly comparable: 1 vs 2 GPUs.\nInconclusive (one run per side): ",
         " tokens/s ",
         "\nnext        ",
     ];
@@ -189,7 +189,7 @@ fn the_first_line_says_whether_anything_changed() {
     assert!(page.contains(&answer) && !page.contains("within these two runs"), "{page}");
     let words = ["diff", &earlier("llama_1b"), &earlier("moe_small"), "--html", "other.html"];
     sandbox.launch_strictly(&words).assert().success().stdout(contains(
-        "\nHardly comparable: different models.\nNot judged (one run per side): decode",
+        "\nHardly comparable: different models.\nInconclusive (one run per side): decode",
     ));
     assert!(!common::read(&sandbox.path("other.html")).contains("<div class=\"good\">"));
     // A warning about prefill does not colour the verdict on decode.

@@ -88,7 +88,7 @@ fn sentence(found: &Comparison, stages: &[(usize, &StageChange)]) -> String {
         Verdict::None => change.word(metric),
         Verdict::Increased => "longer in these two runs (one run per side: repeat to decide)",
         Verdict::Decreased => "shorter in these two runs (one run per side: repeat to decide)",
-        Verdict::Unknown => "not judged",
+        Verdict::Unknown => "inconclusive",
     };
     let [before, after] =
         [metric.before, metric.after].map(|ms| or_absent(ms, |ms| shown_time(ms * 1e6)));

@@ -35,7 +35,7 @@ fn assert_words(of: &Comparison) {
     let check = |name: &str, word: &str, ends: Option<[f64; 2]>, before: f64| {
         assert!(word != "within noise" || !excludes_0(ends), "{name}: {word} {ends:?}");
         let is_open = reaches_2x(ends, before) && !excludes_0(ends) && word != "equal";
-        assert!(!is_open || word == "not judged", "{name}: {word} {ends:?} of {before}");
+        assert!(!is_open || word == "inconclusive", "{name}: {word} {ends:?} of {before}");
     };
     for stage in &of.stages {
         for metric in stage.metrics.iter().chain(&stage.host) {
@@ -82,7 +82,7 @@ fn a_number_has_one_word_and_noise_never_excludes_nothing() {
     assert_eq!(busy.word(), "too small", "{busy:?}");
     let wild = diff(&calm.each_ref(), &wild.each_ref(), &[], false);
     let waits = &wild.stages[0].host;
-    assert!(waits.iter().any(|cause| cause.word() == "not judged"), "{waits:?}");
+    assert!(waits.iter().any(|cause| cause.word() == "inconclusive"), "{waits:?}");
 }
 
 proptest! {
@@ -184,25 +184,28 @@ fn a_change_that_only_the_machine_explains_drops_no_change() {
         }
         diff(&a.each_ref(), &b.each_ref(), &[], false)
     };
-    let in_turn = found([10, 11], "serve");
+    let interleaved = found([10, 11], "serve");
     let apart = found([10, 30], "serve");
     assert_eq!(apart.outlook(), Outlook::Worse, "{}", apart.verdict);
-    for of in [&in_turn, &apart] {
+    for of in [&interleaved, &apart] {
         let next = line(of, "next");
         let start = "no known difference in the program, libraries or GPU work, but idle time changed, mainly \
                      `Scheduler.schedule (vllm/v1/core/scheduler.py)` (+10.15 ms per call): ";
-        assert!(next.starts_with(start) && next.ends_with("with the sides in turn"), "{next}");
+        assert!(next.starts_with(start) && next.ends_with("with the runs interleaved"), "{next}");
     }
-    assert!(line(&apart, "comparable").contains("not recorded in turn"), "{:?}", apart.lines);
-    assert!(!line(&in_turn, "comparable").contains("in turn"), "{:?}", in_turn.lines);
-    let in_turn = found([10, 11], "serve --slow");
-    assert_eq!(line(&in_turn, "next"), "the change makes it slower: revise or drop it");
-    assert!(in_turn.verdict.starts_with("Worse (4 vs 4") && !in_turn.is_doubted(), "{in_turn:?}");
+    assert!(line(&apart, "comparable").contains("runs not interleaved"), "{:?}", apart.lines);
+    assert!(!line(&interleaved, "comparable").contains("interleaved"), "{:?}", interleaved.lines);
+    let interleaved = found([10, 11], "serve --slow");
+    assert_eq!(line(&interleaved, "next"), "the change makes it slower: revise or drop it");
+    assert!(
+        interleaved.verdict.starts_with("Worse (4 vs 4") && !interleaved.is_doubted(),
+        "{interleaved:?}"
+    );
     // With several runs per side, the order alone may be the reason.
     let other = found([10, 30], "serve --slow");
-    assert_eq!(line(&other, "comparable"), "with care: not recorded in turn; different command");
-    assert!(other.verdict.starts_with("Worse, with care (4 vs 4"), "{}", other.verdict);
-    let next = "the order of the runs (not in turn) may be the reason: record both sides again, in turn, before you drop the change";
+    assert_eq!(line(&other, "comparable"), "with caveats: runs not interleaved; different command");
+    assert!(other.verdict.starts_with("Worse, with caveats (4 vs 4"), "{}", other.verdict);
+    let next = "the order of the runs (not interleaved) may be the reason: record both sides again, interleaved, before you drop the change";
     assert_eq!((line(&other, "next"), other.is_doubted()), (next.to_owned(), true));
 }
 
@@ -238,11 +241,11 @@ fn of_other_concurrency_the_tokens_per_second_lead_and_nothing_is_to_be_kept() {
     let calm = [[10.0, 10.5, 11.0, 11.5], [10.2, 11.9, 9.8, 12.4]];
     let rates = [[80.0, 81.0, 82.0, 83.0], [150.0, 151.0, 152.0, 153.0]];
     let found = concurrent([1.0, 2.0], calm, rates);
-    let head = "Better, with care (4 vs 4 runs, p = 0.029, the lowest possible): decode tokens/s +85.9 % [";
+    let head = "Better, with caveats (4 vs 4 runs, p = 0.029, the lowest possible): decode tokens/s +85.9 % [";
     assert!(found.verdict.starts_with(head), "{}", found.verdict);
     assert!(found.verdict.ends_with("], within noise"), "the time has its word: {}", found.verdict);
     let next = line(&found, "next");
-    let start = "concurrent calls (1 → decode 2) may be the reason: record both sides again, alike and in turn, ";
+    let start = "concurrent calls (1 → decode 2) may be the reason: record both sides again, alike and interleaved, ";
     assert_eq!(next, format!("{start}before you keep the change"));
     // A time that changed as well comes behind the rate, and against it.
     let slow = [calm[0], [15.0, 15.5, 16.0, 16.5]];
@@ -272,11 +275,14 @@ fn runs_that_mix_commands_are_warned_of_and_runs_that_only_differ_in_a_path_are_
         diff(&a, &b, &[], false)
     };
     let mixed = found(["serve m --tp 2", "serve m", "serve m", "serve m --tp 2"]);
-    assert_eq!(line(&mixed, "comparable"), "with care: both sides mix commands");
+    assert_eq!(line(&mixed, "comparable"), "with caveats: both sides mix commands");
     let row = &mixed.differences[0];
     assert_eq!((&*row.before, row.severity), ("no other words | … --tp 2", Severity::Warning));
     let one = found(["serve m --tp 2", "serve m", "serve m", "serve m"]);
-    assert!(line(&one, "comparable").starts_with("with care: one side mixes commands"), "{one:?}");
+    assert!(
+        line(&one, "comparable").starts_with("with caveats: one side mixes commands"),
+        "{one:?}"
+    );
     let paths = found(["serve -o 1", "serve -o 2", "serve -o 3", "serve -o 4"]);
     assert_eq!(line(&paths, "comparable"), "yes (different command)");
 }
@@ -301,10 +307,10 @@ fn no_difference_needs_a_judgement_of_every_main_number() {
     assert_eq!(one.outlook(), Outlook::Undecided, "{}", one.verdict);
     let start = "Undecided (4 vs 4 runs): prefill median call time +62.6 % [";
     assert!(one.verdict.starts_with(start), "{}", one.verdict);
-    assert!(one.verdict.ends_with("], not judged"), "named once: {}", one.verdict);
-    assert_eq!(line(&one, "next"), "record more runs, in turn, to judge prefill time +62.6 %");
+    assert!(one.verdict.ends_with("], inconclusive"), "named once: {}", one.verdict);
+    assert_eq!(line(&one, "next"), "record more runs, interleaved, to judge prefill time +62.6 %");
     let two = found(&side(calm, wild, wild), &side(stirred, wilder, wilder));
-    assert!(two.verdict.ends_with("; prefill time +62.6 % is not judged"), "{}", two.verdict);
+    assert!(two.verdict.ends_with("; prefill time +62.6 % is inconclusive"), "{}", two.verdict);
     let none = found(&side(calm, calm, calm), &side(stirred, stirred, stirred));
     assert!(none.verdict.starts_with("No difference beyond noise (4 vs 4"), "{}", none.verdict);
 }
@@ -336,11 +342,11 @@ fn a_stage_that_is_not_judged_stands_in_the_verdict() {
         [21_000_000, 15_400_000, 31_600_000, 22_000_000].map(|ns| of(5_000_000 + ns / 100, ns));
     let found = diff(&before.each_ref(), &after.each_ref(), &[], false);
     assert_eq!(found.outlook(), Outlook::Better, "{}", found.verdict);
-    assert!(found.verdict.ends_with("; prefill time +42.4 % is not judged"), "{}", found.verdict);
+    assert!(found.verdict.ends_with("; prefill time +42.4 % is inconclusive"), "{}", found.verdict);
     let next = line(&found, "next");
     assert_eq!(
         next,
-        "the change helps: keep it; record more runs, in turn, to judge prefill time +42.4 %"
+        "the change helps: keep it; record more runs, interleaved, to judge prefill time +42.4 %"
     );
 }
 

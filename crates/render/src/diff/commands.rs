@@ -5,7 +5,7 @@ const HEAD: usize = 3;
 /// Longer commands are not compared by their words: the table grows with the square.
 const MOST_WORDS: usize = 512;
 /// Stands for words that both commands have.
-const SHARED: &str = "…";
+pub(super) const SHARED: &str = "…";
 
 /// Both commands without most of the words that they share, which are left out at the same places; nothing of equal ones.
 pub(super) fn told_apart(before: &str, after: &str) -> Option<[String; 2]> {

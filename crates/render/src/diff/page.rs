@@ -24,8 +24,8 @@ use stage2_contract::text::numbers::{counted, grouped};
 /// Bars of a stage.
 const BARS: usize = 12;
 const BAR_NAME_CHARS: usize = 100;
-/// Characters of the names of parts in one bar.
-const SUM_CHARS: usize = 90;
+/// Share of the largest part from which a part has a bar of its own.
+const OWN_BAR: f64 = 0.05;
 /// Kernels below the bar of their class, and the share of the longest bar from which they have one.
 const KERNEL_BARS: usize = 4;
 const LEAST_KERNEL_BAR: f64 = 0.05;
@@ -192,7 +192,7 @@ fn comparison(
     let links = links.join(" · ");
     let links = if is_single { format!("<nav>{links}</nav>\n") } else { links };
     format!(
-        "<section id=\"comparison-{at}\">\n<h1>{}</h1>\n<div class=\"answer\">\n{}<div class=\"{}\">\n<p class=\"verdict\">{}</p>\n\
+        "<section id=\"comparison-{at}\">\n<h1>Comparison: {}</h1>\n<div class=\"answer\">\n{}<div class=\"{}\">\n<p class=\"verdict\">{}</p>\n\
          </div>\n<dl>\n{}</dl>\n</div>\n{links}{open}{picture}<dl class=\"answer\">\n{}</dl>\n<div class=\"stages\"{}>\n{}</div>\n{}{runs}\
          <h2{}>Runs of each side</h2>\n<dl class=\"answer runs\">\n{}</dl>\n{numbers}{others}{close}</section>\n",
         breakable(&page_title(of)),
@@ -202,7 +202,7 @@ fn comparison(
         lines(&FIRST_LINES),
         lines(&OTHER_LINES),
         id("stages"),
-        marked(&stage_table(of)),
+        by_column(&marked(&stage_table(of))),
         marked(&condition_table(of)),
         id("sides"),
         both_sides(of, reports),
@@ -275,7 +275,11 @@ fn marked(markdown: &str) -> String {
     let html = tied(&from_markdown(markdown));
     let kinds = [
         ("better", "good"),
+        ("better (minor)", "good"),
         ("worse", "bad"),
+        ("worse (minor)", "bad"),
+        ("passed", "good"),
+        ("met", "good"),
         ("<strong>failed</strong>", "bad"),
         ("<strong>not met</strong>", "bad"),
         ("<strong>not decided</strong>", "fair"),
@@ -283,6 +287,41 @@ fn marked(markdown: &str) -> String {
     kinds.iter().fold(html, |html, (said, kind)| {
         html.replace(&format!("<td>{said}</td>"), &format!("<td class=\"{kind}\">{said}</td>"))
     })
+}
+
+/// A table whose cells have the first word of their column as `data-of`: which columns there are depends on the runs, and
+/// a phone has no room for all of them.
+fn by_column(html: &str) -> String {
+    let mut heads: Vec<String> = Vec::new();
+    let mut out = String::with_capacity(html.len());
+    for (at, row) in html.split("<tr>").enumerate() {
+        out.push_str(if at == 0 { "" } else { "<tr>" });
+        let mut cells = row.split_inclusive("</td>").flat_map(|part| part.split_inclusive("</th>"));
+        for (column, cell) in cells.by_ref().enumerate() {
+            let Some(tag) = ["<th", "<td"].into_iter().find(|tag| cell.starts_with(tag)) else {
+                out.push_str(cell);
+                continue;
+            };
+            let said = cell.split_once('>').map_or("", |(_, said)| said);
+            if tag == "<th" {
+                let word = said.split([' ', '<']).next().unwrap_or_default().to_lowercase();
+                let is_percent = said.contains("(%)");
+                heads.push(if is_percent { format!("{word}-percent") } else { word });
+            }
+            let of = heads.get(column).map(|head| format!(" data-of=\"{}\"", attribute(head)));
+            out.push_str(&format!("{tag}{}{}", of.unwrap_or_default(), &cell[tag.len()..]));
+        }
+    }
+    out
+}
+
+/// The class of a word about a part.
+fn colour(word: &str) -> &'static str {
+    match word.split(' ').next() {
+        Some("better") => " good",
+        Some("worse") => " bad",
+        _ => "",
+    }
 }
 
 /// A text that breaks neither within an interval nor between a number and its unit.
@@ -457,11 +496,11 @@ const NOISE: (&str, &str) = ("noise", "within noise, or the rest");
 
 /// What the mean step of a stage changed by, to the left less, to the right more: a bar for each part, the largest
 /// kernels of a class below it, and the rest, so that all bars add up. Grey: noise, or of a kernel that
-/// took over from others; hollow: not judged, or of unlike sides.
+/// took over from others; hollow: inconclusive, or of unlike sides.
 fn bars(stage: &StageChange, of: &Comparison) -> String {
     let parts = stage.parts();
     let named::Shown { rows, sums, longest, is_noise } =
-        named::shown_parts(&parts, BARS, SUM_CHARS);
+        named::shown_parts(&parts, named::Room { most: BARS, chars: 0, own_from: OWN_BAR });
     if !longest.is_finite() || longest <= 0.0 {
         return String::new();
     }
@@ -486,8 +525,9 @@ fn bars(stage: &StageChange, of: &Comparison) -> String {
         let bar = if has_bars { format!("<td class=\"bar\">{bar}</td>") } else { String::new() };
         format!(
             "<tr{class}><td>{name}</td><td class=\"n end\">{a}</td><td class=\"n end\">{b}</td>{bar}\
-             <td class=\"n\">{change}</td><td class=\"n end\">{percent}</td><td class=\"word\">{word}</td>\
+             <td class=\"n\">{change}</td><td class=\"n end\">{percent}</td><td class=\"word{}\">{word}</td>\
              <td class=\"n ends\">{}</td></tr>\n",
+            colour(word),
             escaped(&tied(noise))
         )
     };
@@ -577,7 +617,8 @@ fn bars(stage: &StageChange, of: &Comparison) -> String {
     let per = stage.per_word();
     // All bars add up to it.
     let total = parts.whole.map(|whole| {
-        let (name, sides) = (format!("Mean time per {per}"), parts.sides_ns.map(Some));
+        let (name, sides) =
+            (capitalised(&format!("{} per {per}", named::WINDOW)), parts.sides_ns.map(Some));
         let noise = super::tables::noise_cell(whole);
         row(" class=\"sum\"", &name, sides, "", parts.change_ns, [stage.word(whole), &noise])
     });
@@ -597,20 +638,21 @@ fn bars(stage: &StageChange, of: &Comparison) -> String {
             )
         })
         .collect();
-    let has_word = legend.is_empty() && bars.contains("not judged");
+    let has_word = legend.is_empty() && bars.contains("inconclusive");
     let legend = if has_word { escaped(&open) } else { legend };
     let means = if of.is_of_two_runs() { "" } else { MEANS };
     let smaller = smaller(stage, &in_sums);
-    let limits = if (bars.clone() + &smaller).contains("too small") { LIMITS } else { "" };
+    let limits = if bars.contains(">too small<") { LIMITS } else { "" };
     let notes: Vec<String> =
         [legend, means.to_owned(), limits.to_owned(), gaps(stage, &parts, &in_sums)].into();
     let notes = notes.iter().filter(|note| !note.is_empty());
     let notes: String = notes.map(|note| format!("<p class=\"legend\">{note}</p>\n")).collect();
     format!(
-        "<div class=\"table\"><table class=\"bars\">\n<thead><tr><th>Part of the mean time per {per}</th><th class=\"n\">\
+        "<div class=\"table\"><table class=\"bars\">\n<thead><tr><th>Part of the {} per {per}</th><th class=\"n\">\
          Before (ms)</th><th class=\"n\">After (ms)</th>{}<th class=\"n\">Change</th>\
          <th class=\"n\">Change (%)</th><th>Difference</th><th class=\"n\">± or interval</th></tr></thead>\n\
          <tbody>\n{bars}</tbody></table></div>\n{notes}{}",
+        named::WINDOW,
         if has_bars { "<th></th>" } else { "" },
         smaller
     )
@@ -618,7 +660,10 @@ fn bars(stage: &StageChange, of: &Comparison) -> String {
 
 /// Digits behind the point of a time of so many ns on each side, in ms, that show its change.
 fn ms_digits((a, b): (f64, f64)) -> usize {
-    digits_to_subtract(a / 1e6, b / 1e6, MS_DIGITS)
+    match a.max(b) >= 1e6 {
+        true => MS_DIGITS,
+        false => digits_to_subtract(a / 1e6, b / 1e6, MS_DIGITS),
+    }
 }
 
 const MS_DIGITS: usize = 3;
@@ -652,7 +697,7 @@ fn smaller(stage: &StageChange, parts: &[&PartChange<'_>]) -> String {
         grouped(&format!("{:.digits$}", part.sides_ns[at] / 1e6))
     };
     let table = Table::new(parts)
-        .left(&format!("part of the mean time per {}", stage.per_word()), |part| {
+        .left(&format!("part of the {} per {}", named::WINDOW, stage.per_word()), |part| {
             text(&part.cause.map_or_else(
                 || named::part_name(stage, part, BAR_NAME_CHARS),
                 |cause| format!("idle: {cause}"),
@@ -670,8 +715,13 @@ fn smaller(stage: &StageChange, parts: &[&PartChange<'_>]) -> String {
         1 => "1 smaller part".to_owned(),
         several => format!("{}, one by one", counted(several as u64, "smaller part")),
     };
+    let limits = if table.contains("too small") {
+        format!("<p class=\"legend\">{LIMITS}</p>\n")
+    } else {
+        String::new()
+    };
     format!(
-        "<details class=\"smaller\">\n<summary>{what}</summary>\n{}</details>\n",
+        "<details class=\"smaller\">\n<summary>{what}</summary>\n{}{limits}</details>\n",
         marked(&table)
     )
 }

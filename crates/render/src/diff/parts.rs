@@ -6,11 +6,11 @@ use stage2_diff::{
     OTHER_IDLE, PartChange, Parts, StageChange, Verdict, WorkChange, signed, signed_time,
 };
 
-/// That a part is not judged, and why.
+/// That a part is inconclusive, and why.
 ///
 /// `is_mixed`: a bar is of several parts, of which some are judged.
 pub(super) fn why_open(parts: &Parts<'_>, is_mixed: bool) -> String {
-    let what = if is_mixed { "not or only partly judged" } else { "not judged" };
+    let what = if is_mixed { "partly inconclusive" } else { "inconclusive" };
     let why = parts.why_not_judged();
     why.map_or_else(|| what.to_owned(), |why| format!("{what}: {why}"))
 }
@@ -30,7 +30,7 @@ const LEAST_REST_NS: f64 = 50.0;
 const LEAST_REST: f64 = 0.005;
 /// Share of the whole change below which a part has no bar of its own.
 const LEAST_PART: f64 = 0.01;
-/// Share of the largest change from which a sum of parts that are not judged, or noise, names the largest of them: it has
+/// Share of the largest change from which a sum of parts that are inconclusive, or noise, names the largest of them: it has
 /// a bar, also in a narrow terminal.
 const NAMED: f64 = 0.07;
 
@@ -68,7 +68,7 @@ impl Sum<'_> {
         self.parts.iter().any(is_judged) && !self.parts.iter().all(is_judged)
     }
 
-    /// How many of its parts have which word: `19 within noise, 4 not judged, 1 shorter`.
+    /// How many of its parts have which word: `19 within noise, 4 inconclusive, 1 shorter`.
     pub(super) fn words(&self) -> String {
         let mut words: Vec<(&str, usize)> = Vec::new();
         for part in &self.parts {
@@ -84,9 +84,21 @@ impl Sum<'_> {
     }
 }
 
+/// Room for the bars.
+#[derive(Clone, Copy)]
+pub(super) struct Room {
+    /// Bars.
+    pub(super) most: usize,
+    /// Characters of the names of the parts that share a bar.
+    pub(super) chars: usize,
+    /// Share of the largest part from which a part has a bar of its own whatever it is.
+    pub(super) own_from: f64,
+}
+
 /// As many parts as there may be bars. What is no more than noise, or little of the change, is one of them, and so is
-/// what has no room: a name has at most so many characters.
-pub(super) fn shown_parts<'p>(parts: &'p Parts<'p>, most: usize, chars: usize) -> Shown<'p> {
+/// what has no room.
+pub(super) fn shown_parts<'p>(parts: &'p Parts<'p>, room: Room) -> Shown<'p> {
+    let Room { most, chars, own_from } = room;
     let sum = |rows: &[&PartChange<'_>]| rows.iter().map(|row| row.change_ns).sum::<f64>();
     let sides = |rows: &[&PartChange<'_>]| {
         [0, 1].map(|at| rows.iter().map(|row| row.sides_ns[at]).sum::<f64>())
@@ -108,7 +120,7 @@ pub(super) fn shown_parts<'p>(parts: &'p Parts<'p>, most: usize, chars: usize) -
     };
     // A remainder of nothing that is named says nothing.
     let named = named.max(1);
-    // A sum that is not judged may be a change, unless it is less than a part that is noise, or all parts are.
+    // A sum that is inconclusive may be a change, unless it is less than a part that is noise, or all parts are.
     let is_above_sum = |part: &PartChange<'_>| part.change_ns.abs() > parts.change_ns.abs();
     let is_noise = parts.whole.is_some_and(|whole| {
         let mut rows = parts.rows.iter();
@@ -118,12 +130,14 @@ pub(super) fn shown_parts<'p>(parts: &'p Parts<'p>, most: usize, chars: usize) -
         let is_change = rows.any(PartChange::is_beyond_noise);
         whole.verdict == Verdict::None && is_judged && !is_change
     });
+    let largest = parts.rows.iter().map(|part| part.change_ns.abs()).fold(0.0, f64::max);
     let is_small =
         |part: &PartChange<'_>| part.change_ns.abs() < LEAST_PART * parts.change_ns.abs();
     let (mut rows, mut smaller): (Vec<&PartChange<'_>>, Vec<&PartChange<'_>>) = (vec![], vec![]);
     for (at, part) in parts.rows.iter().enumerate() {
         // The first stays, if only that says what changed.
         let has_line = at < named && (at == 0 || !is_small(part));
+        let has_line = has_line || part.change_ns.abs() >= own_from * largest;
         if has_line { rows.push(part) } else { smaller.push(part) }
     }
     let (mut beyond, mut others): (Vec<_>, Vec<_>) =
@@ -131,13 +145,12 @@ pub(super) fn shown_parts<'p>(parts: &'p Parts<'p>, most: usize, chars: usize) -
     let is_little = !others.is_empty() && beyond.iter().all(|part| is_small(part));
     let has_small =
         is_little && !beyond.is_empty() || others.iter().any(|part| part.word() == "too small");
-    let largest = parts.rows.iter().map(|part| part.change_ns.abs()).fold(0.0, f64::max);
     // What is judged and not little would look as if it were not.
     let is_minor = |part: &&PartChange<'_>| part.change_ns.abs() < NAMED * largest;
     let is_shared =
         is_tight && !others.is_empty() && !beyond.is_empty() && beyond.iter().all(is_minor);
     if is_shared {
-        // Nor has what is not judged a bar of its own, while it has none.
+        // Nor has what is inconclusive a bar of its own, while it has none.
         let (first, open): (Vec<_>, Vec<_>) = std::mem::take(&mut rows)
             .into_iter()
             .enumerate()
@@ -169,9 +182,9 @@ pub(super) fn shown_parts<'p>(parts: &'p Parts<'p>, most: usize, chars: usize) -
         let what = match (all, any, has_small) {
             (true, _, false) => "more within noise",
             (true, _, true) => "more small or within noise",
-            (false, true, false) => "more within noise, or not judged",
-            (false, true, true) => "more small, within noise, or not judged",
-            (false, false, _) => "more not judged",
+            (false, true, false) => "more within noise, or inconclusive",
+            (false, true, true) => "more small, within noise, or inconclusive",
+            (false, false, _) => "more inconclusive",
         };
         let ns = sum(&others);
         let largest = rows.iter().map(|part| part.change_ns.abs());
@@ -258,12 +271,13 @@ fn class_of(part: &PartChange<'_>, limit: usize) -> String {
     }
 }
 
+/// What the parts of a stage add up to. It is not its mean step where GPU work ends after the step that launched it.
+pub(super) const WINDOW: &str = "mean GPU window";
 /// Percentage points between the changes of the mean and of the median from which the bars need both.
 const APART_PERCENT: f64 = 1.0;
 
 /// What the parts add up to, next to the median that the verdict has:
-/// `mean time per step 4.638 → 3.455 ms (-1.18 ms; p50 -1.30 ms)`, and of several runs
-/// `mean of all runs 13.132 → 8.365 ms per token (-4.77 ms; p50 -4.88 ms)`.
+/// `mean GPU window 4.638 → 3.455 ms per step (-1.18 ms; p50 -1.30 ms)`.
 pub(super) fn whole(stage: &StageChange, parts: &Parts<'_>) -> String {
     let per = stage.per_word();
     let change = match parts.change_ns {
@@ -316,10 +330,7 @@ pub(super) fn whole(stage: &StageChange, parts: &Parts<'_>) -> String {
         false => "",
     };
     let said = format!("({change}{word}{median}{other})");
-    match is_of_runs {
-        true => format!("mean of all runs {a} → {b} ms per {per} {said}"),
-        false => format!("mean time per {per} {a} → {b} ms {said}"),
-    }
+    format!("{WINDOW} {a} → {b} ms per {per} {said}")
 }
 
 /// A class with the kernel that most of its change is in, or what the GPU was idle for.
@@ -481,13 +492,13 @@ mod tests {
                 gaps: None,
                 has_other_causes: false,
             };
-            let shown = shown_parts(&parts, most, 70);
+            let shown = shown_parts(&parts, Room { most, chars: 70, own_from: f64::INFINITY });
             let sums: Vec<String> = shown.sums.into_iter().map(|sum| sum.name).collect();
             (shown.rows.len(), sums)
         };
         let shown = |rows| shown_in(rows, 12);
         let little = shown(vec![change(900.0), change(11.0), change(2.0), open(20.0), open(3.0)]);
-        assert_eq!(little, (2, vec!["3 more small, within noise, or not judged".to_owned()]));
+        assert_eq!(little, (2, vec!["3 more small, within noise, or inconclusive".to_owned()]));
         let named = shown(vec![change(800.0), change(2.0), open(200.0), open(80.0)]);
         let said = "3 more: idle: copy (a.py) +0.20 ms, idle: copy (a.py) +80 us, …";
         assert_eq!(named, (1, vec![said.to_owned()]));
@@ -501,7 +512,7 @@ mod tests {
         let said = "2 more: idle: copy (a.py) +0.50 ms, idle: copy (a.py) +0.30 ms";
         assert_eq!(two.1, [open_two], "what is judged has no bar of what is not");
         assert_eq!(one.1, [said, open_two]);
-        // What is not judged has no bar of its own while what is judged shares one.
+        // What is inconclusive has no bar of its own while what is judged shares one.
         let mixed = vec![change(900.0), open(300.0), open(200.0), change(30.0), change(20.0)];
         let mixed = shown_in(mixed, 3);
         assert!(mixed.0 == 1 && mixed.1.len() == 1, "{mixed:?}");
@@ -515,6 +526,6 @@ mod tests {
             is_judged: false,
         };
         assert!(mixed.is_mixed());
-        assert_eq!(mixed.words(), "2 not judged, 1 longer");
+        assert_eq!(mixed.words(), "2 inconclusive, 1 longer");
     }
 }

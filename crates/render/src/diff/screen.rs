@@ -9,7 +9,7 @@ use stage2_diff::{
 
 use stage2_model::Severity;
 
-use super::parts::{Shown, part_name, shown_parts, sign_less, whole, why_open};
+use super::parts::{Room, Shown, part_name, shown_parts, sign_less, whole, why_open};
 use super::tables::{ONE_VALUE, is_shown, rate, side_cells, stage_time, value_cell};
 use super::{COMMAND, page_title, title};
 
@@ -122,7 +122,7 @@ pub(super) fn screen(of: &Comparison, width: usize, height: usize) -> Vec<String
     lines.extend(top(of, width, (CAUTION, VERDICT)));
     let with = |(most, limits, spared): &Layout, is_close: bool| {
         let mut all = lines.clone();
-        all.extend(bars(of, width, *most, *spared));
+        all.extend(bars(of, width, *most, *spared, "--full"));
         all.push(String::new());
         let is_news = |label: &str| {
             let is_known = of.lines.iter().any(|line| line.label == label);
@@ -198,7 +198,7 @@ fn short_title(of: &Comparison, limit: usize) -> String {
 pub(super) fn picture(of: &Comparison, width: usize) -> Vec<String> {
     let width = width.clamp(WIDTHS.0, WIDTHS.1);
     let mut lines = top(of, width, (usize::MAX, usize::MAX));
-    lines.extend(bars(of, width, BARS, Nothing));
+    lines.extend(bars(of, width, BARS, Nothing, "below"));
     lines.push(String::new());
     // The rows of the stages have the times.
     let labels = of.lines.iter().map(|line| line.label.as_str()).filter(|label| *label != "time");
@@ -262,7 +262,7 @@ fn stages(of: &Comparison, width: usize) -> Vec<String> {
         columns.map(|width| width + gap.len()).sum::<usize>() < width + gap.len()
     };
     if !fits(&rows, GAP) {
-        // The words of what is not judged say it, too.
+        // The words of what is inconclusive say it, too.
         rows.iter_mut().filter(|row| row[3] == ONE_VALUE).for_each(|row| row[3].clear());
     }
     if !fits(&rows, NARROW_GAP) {
@@ -342,7 +342,8 @@ pub(super) fn pictured(of: &Comparison) -> Option<&StageChange> {
 }
 
 /// The parts of a stage as bars of characters, and the rest: they add up to what the head says.
-fn bars(of: &Comparison, width: usize, most: usize, spared: Spared) -> Vec<String> {
+/// `place`: where the tables are.
+fn bars(of: &Comparison, width: usize, most: usize, spared: Spared, place: &str) -> Vec<String> {
     let Some(stage) = pictured(of) else {
         let why = match (alike(of).next(), of.stages.iter().any(is_shown)) {
             (Some(_), _) => "All GPU work and idle time is the same on both sides.",
@@ -357,7 +358,8 @@ fn bars(of: &Comparison, width: usize, most: usize, spared: Spared) -> Vec<Strin
     let parts = stage.parts();
     let plain_chars =
         width - NUMBER_CHARS - if width < NARROW { BAR_CHARS / 2 } else { BAR_CHARS } - 3;
-    let Shown { rows, sums, longest, is_noise } = shown_parts(&parts, most, plain_chars);
+    let Shown { rows, sums, longest, is_noise } =
+        shown_parts(&parts, Room { most, chars: plain_chars, own_from: f64::INFINITY });
     let head = format!("{}: {}", shorten(&stage.stage, STAGE_CHARS), whole(stage, &parts));
     // A bar of noise would look like a result.
     let bar_chars = match width < NARROW {
@@ -374,7 +376,7 @@ fn bars(of: &Comparison, width: usize, most: usize, spared: Spared) -> Vec<Strin
     // Behind the name, where no bar says it.
     let word = |part: &PartChange<'_>| match sign_less(part.word()) {
         "" => String::new(),
-        "within noise" | "not judged" if cells(part.change_ns) > 0 => String::new(),
+        "within noise" | "inconclusive" if cells(part.change_ns) > 0 => String::new(),
         word => format!(" ({word})"),
     };
     let bar = |ns: f64, fill: &str, name: &str| {
@@ -416,14 +418,14 @@ fn bars(of: &Comparison, width: usize, most: usize, spared: Spared) -> Vec<Strin
         legend.map(|(fill, meaning)| format!("{fill} {meaning}")).collect();
     let is_mixed = is_used(OPEN) && sums.iter().any(|sum| sum.is_mixed());
     let open = why_open(&parts, is_mixed);
-    match (is_used(OPEN), is_used("not judged")) {
+    match (is_used(OPEN), is_used("inconclusive")) {
         (true, _) => legend.push(format!("{OPEN} {open}")),
         // The word stands behind a name.
         (false, true) => legend.push(open),
         (false, false) => {}
     }
     let unnamed = sums.iter().flat_map(|sum| sum.parts.iter().copied());
-    let other = other_breakdown(stage, &parts, unnamed, "--full");
+    let other = other_breakdown(stage, &parts, unnamed, place);
     legend.extend(other.filter(|_| spared < Gaps));
     let room = width - NUMBER_CHARS - 2;
     let mut line = String::new();
@@ -664,7 +666,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_were_not_recorded_in_turn_are_named_on_every_screen() {
+    fn runs_that_were_not_recorded_interleaved_are_named_on_every_screen() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/reports/");
         let bytes = std::fs::read(format!("{folder}llama_1b.json")).expect("a report");
         let report = stage2_diff::read_report(&bytes).expect("a report").report;
@@ -680,7 +682,7 @@ mod tests {
             let [a, b, c, d] = order.map(|at| run(&runs[at]));
             stage2_diff::compare(&[a, b], &[c, d], &[], false).expect("a comparison")
         };
-        let said = |order| screen(&of(order), 80, 24).join("\n").contains("not recorded in turn");
+        let said = |order| screen(&of(order), 80, 24).join("\n").contains("runs not interleaved");
         assert_eq!([[0, 1, 2, 3], [2, 3, 0, 1], [0, 2, 1, 3]].map(said), [true, true, false]);
     }
 
@@ -728,7 +730,7 @@ mod tests {
     }
 
     /// 4 vs 4 runs with tokens per second of each side, and with steps of so many times the time and its mean.
-    fn four_of_each(rates: [f64; 2], times: [f64; 2], is_in_turn: bool) -> Comparison {
+    fn four_of_each(rates: [f64; 2], times: [f64; 2], is_interleaved: bool) -> Comparison {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/reports/");
         let bytes = std::fs::read(format!("{folder}llama_1b.json")).expect("a report");
         let report = stage2_diff::read_report(&bytes).expect("a report").report;
@@ -741,7 +743,7 @@ mod tests {
                 stage.tokens_per_s = stage2_model::Figure::Known(rates[side] * jitter);
                 let step = stage.step.as_mut().expect("steps");
                 step.p50_ns = (step.p50_ns as f64 * times[side] * jitter) as u64;
-                let (hour, minute) = if is_in_turn { (at, side) } else { (side, at) };
+                let (hour, minute) = if is_interleaved { (at, side) } else { (side, at) };
                 run.run.started = Some(format!("2026-11-01T0{hour}:0{minute}:00Z"));
                 run
             };
@@ -771,8 +773,8 @@ mod tests {
 
     #[test]
     fn a_verdict_that_may_have_other_reasons_is_not_green() {
-        let colour = |is_in_turn| {
-            let of = four_of_each([80.0, 150.0], [1.0, 0.5], is_in_turn);
+        let colour = |is_interleaved| {
+            let of = four_of_each([80.0, 150.0], [1.0, 0.5], is_interleaved);
             let page = crate::diff::html(
                 &stage2_diff::Diff::of(vec![of], String::new()),
                 &Default::default(),
@@ -788,10 +790,8 @@ mod tests {
         );
         let of = four_of_each([80.0, 150.0], [1.0, 0.5], false);
         let said = crate::diff::verdicts(&stage2_diff::Diff::of(vec![of], String::new()));
-        assert!(
-            said.starts_with("Comparable with care: not recorded in turn. Better, with care ("),
-            "{said}"
-        );
+        assert!(said.starts_with("Better, with caveats ("), "the verdict first: {said}");
+        assert!(said.ends_with(". Comparable with caveats: runs not interleaved\n"), "{said}");
     }
 
     #[test]
@@ -845,9 +845,9 @@ mod tests {
 
     #[test]
     fn a_long_text_loses_whole_clauses() {
-        let text = "with care: clocks (2,619 → 3,201), GPU (a; b), sampling";
+        let text = "with caveats: clocks (2,619 → 3,201), GPU (a; b), sampling";
         assert_eq!(fitted(text, 79, 1), [text]);
-        assert_eq!(fitted(text, 54, 1), ["with care: clocks (2,619 → 3,201); more: --full"]);
+        assert_eq!(fitted(text, 54, 1), ["with caveats: clocks (2,619 → 3,201); more: --full"]);
         let long = "one two three, four five six seven eight nine ten";
         assert_eq!(fitted(long, 20, 2), ["one two three;", "more: --full"], "it is not broken");
         assert_eq!(fitted("one clause that is too long", 12, 1), ["one clause…"]);
@@ -860,15 +860,15 @@ mod tests {
             fitted("tokens/s +55.3 % [+43.1, +77.4]; more", 28, 9),
             ["tokens/s +55.3 %", "[+43.1, +77.4]; more"]
         );
-        let numbers = "with care: prompt tokens in a prefill step (512 → 811); other command";
+        let numbers = "with caveats: prompt tokens in a prefill step (512 → 811); other command";
         assert_eq!(
-            fitted(numbers, 47, 1),
-            ["with care: prompt tokens in a prefill step…"],
+            fitted(numbers, 50, 1),
+            ["with caveats: prompt tokens in a prefill step…"],
             "no number is cut"
         );
         assert_eq!(
-            fitted(numbers, 56, 1),
-            ["with care: prompt tokens in a prefill step; more: --full"]
+            fitted(numbers, 60, 1),
+            ["with caveats: prompt tokens in a prefill step; more: --full"]
         );
     }
 }

@@ -3,11 +3,11 @@
 use super::{ALWAYS, LABEL_CHARS, REPEATS, in_folder, option_of};
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{ABSENT, count, counted, or_absent, shown_time};
-use stage2_contract::text::{code, shorten, shorten_kernel};
+use stage2_contract::text::{code, listed, plain, shorten, shorten_kernel};
 use stage2_diff::{
     ComparedRun, Comparison, ConditionResult, Difference, GONE, LibraryChange, MatchedBy,
-    MetricChange, MetricUnit, NoiseMethod, NoiseText, Outcome, Per, Presence, StageChange,
-    WorkChange, WorkSide, digits_to_subtract, ends_text, signed, signed_time,
+    MetricChange, MetricUnit, NOT_RECORDED, NoiseMethod, NoiseText, Outcome, Per, Presence,
+    StageChange, WorkChange, WorkSide, digits_to_subtract, ends_text, signed, signed_time,
 };
 
 use super::words::{MEDIANS, MIXED, caption};
@@ -137,21 +137,36 @@ pub(super) fn conditions(rows: &[ConditionResult]) -> String {
         Outcome::NotEvaluated => "**failed: could not be evaluated**",
     };
     Table::new(rows)
-        .left("condition", |row| code(&format!("{} {}", option_of(row), row.condition)))
+        .left("condition", |row| code(&format!("{} '{}'", option_of(row), row.condition)))
         .left("outcome", |row| outcome(row).to_owned())
         .left("why", |row| text(&row.text))
         .markdown()
 }
 
 pub(super) fn differences(rows: &[Difference]) -> String {
-    Table::first(DIFFERENCES, rows)
+    let (open, known): (Vec<&Difference>, Vec<&Difference>) =
+        rows.iter().partition(|row| row.meaning == NOT_RECORDED);
+    // They are nothing that differs.
+    let names: Vec<&str> = open.iter().map(|row| row.what.as_str()).collect();
+    let open = match names.is_empty() {
+        true => String::new(),
+        false => {
+            paragraph(&format!("Recorded on one side only: {}.", plain(&listed(&names, ONE_SIDED))))
+        }
+    };
+    let table = Table::first(DIFFERENCES, &known)
         .left("severity", |row| row.severity.to_string())
         .left("what", |row| text(&row.what))
         .left("before", |row| text(&row.before))
         .left("after", |row| text(&row.after))
-        .left("what it means", |row| text(&row.meaning))
-        .markdown_with_rest_in("the JSON")
+        .left("what it means", |row| text(&row.meaning));
+    let rows =
+        if known.is_empty() { String::new() } else { table.markdown_with_rest_in("the JSON") };
+    rows + &open
 }
+
+/// Names of what only one side has recorded.
+const ONE_SIDED: usize = 12;
 
 /// Libraries.
 const LIBRARIES: usize = 30;
@@ -332,12 +347,17 @@ pub(super) fn details(of: &Comparison, stage: &StageChange) -> String {
 
 /// Rows of causes.
 const HOST_ROWS: usize = 12;
+/// Those where none changed.
+const UNCHANGED_HOST_ROWS: usize = 5;
 
 /// What the host did while the GPU idled; nothing where a run was not sampled.
 pub(super) fn host(stage: &StageChange) -> String {
     let per = stage.per_word();
     let changed = || stage.host.iter().filter(|row| row.verdict.is_change() || row.noise.unlike);
-    let rows: Vec<&MetricChange> = changed().take(HOST_ROWS).collect();
+    let mut rows: Vec<&MetricChange> = changed().take(HOST_ROWS).collect();
+    if rows.is_empty() {
+        rows.extend(stage.host.iter().take(UNCHANGED_HOST_ROWS));
+    }
     let others = stage.host.len() - rows.len();
     let others = match others {
         0 => String::new(),
@@ -541,7 +561,7 @@ pub(super) const NOISE: &str = "± or interval";
 /// The word for times of different work.
 const NOT_COMPARABLE: &str = "not comparable";
 
-/// Why a number of a run that has one of it is not judged.
+/// Why a number of a run that has one of it is inconclusive.
 pub(super) const ONE_VALUE: &str = "one value per run";
 
 /// What decided on the change.

@@ -29,7 +29,7 @@ const WORDS: [(&str, &str); 9] = [
          idle time, or a kernel of less than 0.1 % of the GPU work",
     ),
     (
-        "not judged",
+        "inconclusive",
         "each run has only one value, or the noise or the interval includes both 0 and twice or half the old value",
     ),
     ("equal", "the change and its interval round to 0.0 %"),
