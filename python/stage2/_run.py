@@ -7,7 +7,7 @@ import os
 import shlex
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Mapping, NoReturn
+from typing import TYPE_CHECKING, Any, Mapping, NoReturn, Sequence
 
 from ._layout import LayoutError, with_kernel_rows, with_timelines
 from ._show import lines_html, visible, wrapped
@@ -380,7 +380,9 @@ class Run:
         """The names of all tables, with the number of rows that each has in this run."""
         return {name: len(self.table(name)) for name in SOURCES}
 
-    def to_pandas(self, table: str = "stages") -> pandas.DataFrame:
+    def to_pandas(
+        self, table: str = "stages", columns: Sequence[str] | None = None
+    ) -> pandas.DataFrame:
         """Return a table as a `pandas.DataFrame`, as `Table.to_pandas` does.
 
         Raises:
@@ -388,9 +390,11 @@ class Run:
             RunError: There is no such table.
 
         """
-        return self.table(table).to_pandas()
+        return self.table(table).to_pandas(columns)
 
-    def to_polars(self, table: str = "stages") -> polars.DataFrame:
+    def to_polars(
+        self, table: str = "stages", columns: Sequence[str] | None = None
+    ) -> polars.DataFrame:
         """Return a table as a `polars.DataFrame`, as `Table.to_polars` does.
 
         Raises:
@@ -398,7 +402,7 @@ class Run:
             RunError: There is no such table.
 
         """
-        return self.table(table).to_polars()
+        return self.table(table).to_polars(columns)
 
 
 def load(run: str | os.PathLike[str] = _LATEST) -> Run:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import importlib.util
 import json
 import pickle
@@ -301,6 +302,14 @@ def test_a_part_of_a_table_is_a_table() -> None:
     assert "3 rows" in repr(kernels.head(3))
     if importlib.util.find_spec("pandas"):
         assert kernels.head(2).to_pandas().shape == (2, len(kernels.columns))
+    for frame_of in map("to_{}".format, filter(importlib.util.find_spec, LIBRARIES)):
+        frame = getattr(kernels, frame_of)(columns=("calls", "stage"))
+        assert list(frame.columns) == ["calls", "stage"]
+        assert getattr(sample("vllm_sorting"), frame_of)("stages", "stage").shape == (4, 1)
+        with pytest.raises(KeyError, match="no column 'grid'; did you mean"):
+            getattr(kernels, frame_of)(["grid"])
+        with pytest.raises(TypeError, match="a list of names of columns, not 3"):
+            getattr(kernels, frame_of)(columns=3)
     with pytest.raises(KeyError, match=r"no column 'grid'; did you mean 'launch\.grid'"):
         kernels["grid"]
     with pytest.raises(KeyError, match="no column 'qqq'; `columns` has all names"):
@@ -391,11 +400,15 @@ def test_rows_are_selected_by_their_values() -> None:
     with pytest.raises(ValueError, match=r"no row of 'kernels' has launch\.grid=\[1\]"):
         run.kernels.row(**{"launch.grid": [1]})
     # Of other columns, it is any of its values.
-    for several in (["decode", "mixed", "x"], {"decode", "mixed"}):
+    for several in (["decode", "mixed", "x"], {"decode", "mixed"}, ("decode", "mixed")):
         assert run.stages.where(stage=several)["stage"] == ["decode", "mixed"]
     shapes = run.kernels.where(stage="decode", **{"launch.grid": [(132, 1, 1), [1, 1, 1]]})
     assert set(shapes["launch.grid"]) == {(132, 1, 1), (1, 1, 1)}
     assert run.findings.where(subject=[None, 3]) == run.findings
+    assert run.steps.where(first=range(3)) == run.steps.where(first=[0, 1, 2]) != []
+    for library in filter(importlib.util.find_spec, LIBRARIES):
+        column: Any = importlib.import_module(library).Series(["decode", "mixed"])
+        assert run.stages.where(stage=column)["stage"] == ["decode", "mixed"]
     with pytest.raises(ValueError, match=rf"has stage=\['x', 'zzz'\]; {there}"):
         run.stages.row(stage=["x", "zzz"])
     with pytest.raises(ValueError, match="2 rows of 'stages' have stage="):
@@ -451,6 +464,9 @@ def test_what_only_frames_have_leads_to_what_tables_have() -> None:
         ("query", "use `where`"),
         ("tail", r"use `\[-5:\]`"),
         ("groupby", "a frame has more"),
+        ("describe", "a frame has more"),
+        ("sample", "a frame has more"),
+        ("iterrows", "use `for row in table`"),
     ):
         with pytest.raises(AttributeError, match=rf"{instead}.*`to_pandas\(\)`"):
             getattr(kernels, name)
@@ -601,6 +617,8 @@ def test_what_is_no_attribute_or_key_leads_to_what_is_meant() -> None:
     with pytest.raises(AttributeError, match="did you mean 'columns'"):
         print(run.stages.colums)
     assert not hasattr(run.stages, "__array__")
+    assert run.stages._ipython_key_completions_() == run.stages.columns
+    assert "sort_by" in dir(run.stages) and not {"append", "sort"} & set(dir(run.stages))
 
 
 @pytest.mark.parametrize("width", [40, 80, 132])
@@ -771,6 +789,20 @@ def test_a_table_is_sorted_by_columns() -> None:
     with pytest.raises(TypeError, match="needs the name of a column"):
         kernels.sort_by([])
     assert kernels == before
+    # As frames take it.
+    unlike: Any = kernels.sort_by
+    for call in (
+        lambda: unlike("total_ns", True),
+        lambda: unlike("total_ns", ascending=False),
+        lambda: unlike("total_ns", reverse=True),
+        lambda: unlike("total_ns", kernels["calls"]),
+    ):
+        with pytest.raises(TypeError, match=r"use `sort_by\('total_ns', descending=True\)`"):
+            call()
+    with pytest.raises(TypeError, match=r"not <function .*: use `sort_by"):
+        unlike(lambda row: row["calls"])
+    with pytest.raises(TypeError, match="one value for all columns"):
+        unlike("stage", "calls", descending=[True, False])
 
 
 def test_rows_are_chosen_by_a_function() -> None:
@@ -781,6 +813,9 @@ def test_rows_are_chosen_by_a_function() -> None:
     assert list(frequent) == expected != list(kernels)
     with pytest.raises(TypeError, match=r"\(stage=\.\.\.\) and functions of a row"):
         kernels.where("decode")
+    for table in (kernels, kernels.head(0)):
+        with pytest.raises(TypeError, match=r"`where\(lambda row: row\['calls'\] \.\.\.\)`"):
+            table.where(calls=lambda calls: calls > 100)
 
 
 def test_a_heading_leads_to_its_column() -> None:
