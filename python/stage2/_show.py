@@ -48,7 +48,11 @@ _REPEATED = {
 """The last columns stand behind the first ones if they tell rows apart that those do not."""
 LEVELS = {"late_ranks": "delays.steps.", "coverage": "counts."}
 """The level that headings omit."""
-_HIDDEN = {"stages": ("apart", "operator", "operators that lie in no stage")}
+_HIDDEN = {
+    "stages": ("apart", "operator", "operators that lie in no stage"),
+    "metrics": ("verdict", "none", "metrics without a change beyond noise"),
+    "work": ("verdict", "none", "rows without a change beyond noise"),
+}
 """Rows that would hide the others: a column, its value, and what they are."""
 _EVEN_IF_UNKNOWN = ("energy_j", "mean_power_w")
 """Columns that are shown even if they are None in all rows, because they are what is looked for."""
@@ -95,8 +99,9 @@ FIRST: dict[str, str] = {
     "coverage": "file pid ending counts.attributed counts.outside_ranges counts.unattributed "
     "counts.dropped_by_cupti counts.range_events_lost counts.kernels end_reason gpu_off",
     "findings": "severity what why remedy subject id",
-    "metrics": "stage metric before after change_percent word change verdict unit",
-    "work": "stage name before.ns after.ns change_ns change_percent per verdict kind class",
+    "metrics": "stage metric before after change_percent word change verdict unit interval_percent",
+    "work": "stage name before.ns after.ns change_percent word change_ns per kind class verdict "
+    "interval_percent",
 }
 """The most important columns of a table, which come first and are shown."""
 
@@ -159,13 +164,12 @@ def _below(rows: Table) -> tuple[str, list[str]]:
 
 def _without_hidden(table: Table) -> tuple[Table, str]:
     """Return a table without rows that would hide the others, and how many these are."""
-    if table.name == "metrics" and {"before", "after"} <= set(table.columns):
+    column, value, what = _HIDDEN.get(table.name, ("", "", ""))
+    others = [row for row in table if row.get(column) != value]
+    where = f'where({column}="{value}")'
+    if len(others) in (0, len(table)) and {"before", "after", "metric"} <= set(table.columns):
         others = [row for row in table if (row["before"], row["after"]) != (0, 0)]
         what, where = "metrics that are 0 on both sides", "where(before=0, after=0)"
-    else:
-        column, value, what = _HIDDEN.get(table.name, ("", "", ""))
-        others = [row for row in table if row.get(column) != value]
-        where = f'where({column}="{value}")'
     number = len(table) - len(others)
     if not 0 < number < len(table):
         return table, ""
