@@ -285,11 +285,14 @@ def html_of(table: Table) -> str:
                 for cell, row, text in shown
             ]
         cells = [f"<td{style}>{cell}</td>" for cell in cells]
-        columns.append([f"<th{style}>{escape(_heading(rows, name))}</th>", *cells])
-    head, *body = (f"<tr>{''.join(line)}</tr>" for line in zip(*columns))
+        head = escape(_heading(rows, name))
+        if head != escape(visible(name)):
+            head = f"<abbr title='{escape(visible(name))}'>{head}</abbr>"
+        columns.append([f"<th{style}>{head}</th>", *cells])
+    heads, *body = (f"<tr>{''.join(line)}</tr>" for line in zip(*columns))
     return (
-        f"<table><thead>{head}</thead><tbody>{''.join(body)}</tbody></table>"
-        f"<p>{_html(_size(table, names))}</p>" + (f"<p>{_html(hidden)}</p>" if hidden else "")
+        f"<table><thead>{heads}</thead><tbody>{''.join(body)}</tbody></table>"
+        f"<p>{_html(_rows(table, names))}</p>" + (f"<p>{_html(hidden)}</p>" if hidden else "")
     )
 
 
@@ -320,20 +323,24 @@ def _chosen(rows: Table) -> list[str]:
     return shown
 
 
-def _size(table: Table, names: list[str]) -> str:
+def _rows(table: Table, names: list[str]) -> str:
     """Return the number of rows and columns, or the reason why there are none."""
     number = len(table)
     if not number:
         return f"{table.name}: no rows" + (f": {table.absent}" if table.absent else "")
     shown = f"{_SHOWN_ROWS} of " if number > _SHOWN_ROWS else ""
     rows = f"{shown}{number:,} row{'' if number == 1 else 's'}"
+    return f"{table.name}: {rows}, {len(names)} of {len(table.columns)} columns"
+
+
+def _size(table: Table, names: list[str]) -> str:
+    """Return this with what the headings omit of the names of their columns."""
     omitted = ["`_ns`"] if any(map(_is_time, names)) else []
     levels = dict.fromkeys(_level(table, name) for name in names)
     omitted += [f"`{level}`" for level in levels if level]
     notes = [f"omit {' and '.join(omitted)}"] if omitted else []
     notes += ["write `_percent` as %"] if any(map(_is_share, names)) else []
-    note = f"; headings {' and '.join(notes)}" if notes else ""
-    return f"{table.name}: {rows}, {len(names)} of {len(table.columns)} columns{note}"
+    return _rows(table, names) + (f"; headings {' and '.join(notes)}" if notes else "")
 
 
 def _left_out(rows: Table, names: list[str]) -> list[str]:
@@ -381,8 +388,8 @@ def _level(table: Table, column: str) -> str:
 
 def _heading(table: Table, column: str) -> str:
     text = visible(column[len(_level(table, column)) :])
-    if _is_share(text):
-        return f"{text[: -len(_SHARE)]} %"
+    if _is_share(f"_{text}"):
+        return f"{text[: -len(_SHARE)]} %".lstrip()
     return text[:-3] if _is_time(text) else text
 
 

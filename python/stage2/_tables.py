@@ -687,7 +687,8 @@ def _like(name: str, columns: Iterable[str]) -> str:
 
 def _column_of(name: str, columns: Collection[str], level: str = "") -> str | None:
     """Return the column that is called so, or has this heading: without a unit or a level."""
-    units = (name, f"{name}_ns", f"{name}.ns", name.replace(" %", "_percent"))
+    percent = f" {name}".replace(" %", "_percent").lstrip(" _")
+    units = (name, f"{name}_ns", f"{name}.ns", percent)
     wholes = (*units, f"{level}{name}", f"{level}{name}_ns")
     return next((whole for whole in wholes if whole in columns), None)
 

@@ -341,6 +341,7 @@ def test_a_heading_or_a_value_leads_to_its_column() -> None:
     stages = sample("vllm_sorting").stages
     said: dict[str, str] = {
         "p50": "did you mean 'p50_ns'?",
+        "idle %": "did you mean 'idle_percent'?",
         "decode": "it is a value of 'stage'; select rows with `row(stage='decode')`",
         "qqqq": "`columns` has all names: 'stage', 'per', 'p50_ns', ",
         "tokens": "did you mean 'tokens_per_s' or 'tokens_counted' or 'tokens_per_step'?",
@@ -824,6 +825,10 @@ def test_a_heading_leads_to_its_column() -> None:
         stages.p50  # noqa: B018
     with pytest.raises(KeyError, match="did you mean 'p50_ns'"):
         stages["p50"]
+    causes = sample("vllm_sorting").host_causes
+    assert str(causes).split()[:4] == ["stage", "%", "error", "%"]
+    with pytest.raises(KeyError, match="did you mean 'percent'"):
+        causes["%"]
 
 
 def test_a_table_is_read_only() -> None:
