@@ -41,6 +41,8 @@ _BELOW = {
     "recommendations": ("text", ["why"]),
 }
 """Columns of sentences that stand below those of another one, because each needs the width."""
+_BRIEF = {"recommendations": 3}
+"""Tables that omit these columns on a terminal if there are more rows: they fill the screen."""
 _REPEATED = {
     "kernels": (["stage", "short"], ["launch.grid", "device"]),
     "collectives": (["stage", "operation"], ["communicator"]),
@@ -113,11 +115,16 @@ def text_of(table: Table) -> str:
     if not rows:
         return _filled(_size(table, []))
     lead, below = _below(rows)
+    most_rows = _BRIEF.get(rows.name, len(rows))
+    brief = below if len(rows) > most_rows else []
+    below = [name for name in below if name not in brief]
+    if brief:
+        hidden = f"{rows.name}[:{most_rows}] also shows {' and '.join(brief)}"
     widths: dict[str, int] = {}
     wanted: dict[str, int] = {}
     room = _terminal_width()
     for name in _chosen(rows):
-        if name in below:
+        if name in (*below, *brief):
             continue
         head, texts = len(_heading(rows, name)), _texts(rows, name)
         most = _SHOWN_TEXT

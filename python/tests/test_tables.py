@@ -698,16 +698,22 @@ def test_findings_and_takeaways_show_their_remedies(monkeypatch: pytest.MonkeyPa
             "recommendations": ["text", "why"],
         }
         for name, columns_of in shown.items():
-            table = run.table(name)
-            head, *lines = str(table).splitlines()
-            at = head.find(columns_of[0])
-            following = head[at:].split()[1:]
-            end = head.index(following[0]) if following else None
-            # Without the spaces, because words are split where a line has no room for them.
-            text = "".join("".join(line[at:end].split()) for line in lines)
-            for row in table[:20]:
-                for column in columns_of:
-                    assert "".join((row[column] or "").split()) in text, (path, name, column)
+            for first in range(0, 20, 3):
+                table = run.table(name)[first : first + 3]
+                head, *lines = str(table).splitlines()
+                at = head.find(columns_of[0])
+                following = head[at:].split()[1:]
+                end = head.index(following[0]) if following else None
+                # Without the spaces, because words are split where a line has no room for them.
+                text = "".join("".join(line[at:end].split()) for line in lines)
+                for row in table:
+                    for column in columns_of:
+                        assert "".join((row[column] or "").split()) in text, (path, name, column)
+    # All recommendations fit a screen; the reasons of the first ones are shown if asked for.
+    advice = sample("vllm_sorting").recommendations
+    assert len(advice) == 6 and len(str(advice).splitlines()) <= 24
+    assert "recommendations[:3] also shows why" in str(advice)
+    assert "not shown: why, " in str(advice) and "why:" in str(advice[:3])
 
 
 @pytest.mark.parametrize("width", [40, 48, 80])
