@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 from pathlib import Path
-from typing import Any, Iterator, Mapping, Sequence, Union
+from typing import TYPE_CHECKING, Any, Iterator, Mapping, NoReturn, Sequence, Union
 
 from ._launch import as_operand, launch
 from ._run import Run
@@ -63,6 +63,18 @@ class Diff:
         """Create it from the output of `stage2-launch diff --json`; use `diff` to compare runs."""
         self.comparison = comparison
         """All of it, as `--json` has it."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Name the attributes that a Diff has instead of one that does not exist."""
+            is_public = "comparison" in self.__dict__ and not name.startswith("_")
+            is_line = is_public and name in self.lines
+            instead = f"`lines[{name!r}]`" if is_line else "its tables: `metrics` and `work`"
+            error = AttributeError(f"a Diff has no attribute {name!r}; use {instead}")
+            # Otherwise, tracebacks of Python 3.10 and later add their own suggestion.
+            error.obj = self
+            raise error
 
     def __repr__(self) -> str:
         """Name the sides, and return the verdict without its remarks."""

@@ -105,6 +105,8 @@ class _Row(Dict[str, Any]):
             """Raise an error that explains how to get a value."""
             column = _column_of(name, self)
             hint = f"; use `row[{column!r}]`" if column else ""
+            if column is None and self:
+                hint = f"; its values have the names of columns: `row[{next(iter(self))!r}]`, ..."
             error = AttributeError(f"a row has no attribute {name!r}{hint}")
             # Otherwise, tracebacks of Python 3.10 and later add their own suggestion.
             error.obj = self
@@ -112,8 +114,10 @@ class _Row(Dict[str, Any]):
 
     def __missing__(self, name: object) -> NoReturn:
         """Raise an error that suggests similar names."""
-        column = _column_of(str(name), self)
-        hint = f"; did you mean {column!r}?" if column else _like(str(name), self)
+        if not isinstance(name, str):
+            raise KeyError(f"the row has no {name!r}: it takes the name of a column")
+        column = _column_of(name, self)
+        hint = f"; did you mean {column!r}?" if column else _like(name, self)
         raise KeyError(f"the row has no {name!r}{hint}")
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -144,7 +148,18 @@ class _Column(List[Any]):
                 raise TypeError(f"a list does not calculate value by value; {self._instead()}")
             return NotImplemented
 
-        __lt__ = __le__ = __gt__ = __ge__ = __sub__ = __truediv__ = _of_each
+        __lt__ = __le__ = __gt__ = __ge__ = __sub__ = __rsub__ = _of_each
+        __truediv__ = __rtruediv__ = __floordiv__ = __mod__ = __pow__ = __and__ = __or__ = _of_each
+        # Those of lists would repeat the whole column.
+        __mul__ = __rmul__ = __imul__ = _of_each
+
+        def __add__(self, other: Any) -> Any:
+            return super().__add__(other) if isinstance(other, list) else self._of_each(other)
+
+        __radd__ = _of_each
+
+        def __neg__(self) -> NoReturn:
+            return self._of_each(0)
 
         def _instead(self) -> str:
             name = self.__dict__.get("_name")
@@ -227,7 +242,7 @@ class Table(List[Mapping[str, Any]]):
 
         Raises:
             KeyError: There is no such column.
-            TypeError: A condition is not a function, or a value is one.
+            TypeError: A condition is not a function, or does not expect None, or a value is one.
 
         """
         for condition in conditions:
@@ -245,12 +260,17 @@ class Table(List[Mapping[str, Any]]):
                     f"`where(lambda row: row[{name!r}] ...)`"
                 )
         asked = {name: _any_of(value) for name, value in values.items()}
-        found = self._of(
-            row
-            for row in self
-            if all(row[name] in asked[name] for name in asked)
-            and all(condition(row) for condition in conditions)
-        )
+        found = self._of(row for row in self if all(row[name] in asked[name] for name in asked))
+        for condition in conditions:
+            try:
+                found = found._of(list(filter(condition, found)))
+            except TypeError as error:
+                if "NoneType" not in str(error):
+                    raise
+                raise TypeError(
+                    f"{error}: a value is None (not known) in some row; write "
+                    "`where(lambda row: row[...] is not None and row[...] > ...)`"
+                ) from error
         if self and not found:
             wanted = [f"has {self._wanted(values)}"] if values else []
             wanted = ["meets the condition", *wanted] if conditions else wanted
@@ -276,7 +296,7 @@ class Table(List[Mapping[str, Any]]):
             return said + (close or f"; the values of {name!r} are {_listed(known)}")
         return said
 
-    def row(self, **values: Any) -> Mapping[str, Any]:
+    def row(self, *others: NoReturn, **values: Any) -> Mapping[str, Any]:
         """Return the only row that has all these values: `stages.row(stage="decode")`.
 
         Raises:
@@ -285,8 +305,11 @@ class Table(List[Mapping[str, Any]]):
             ValueError: No row has these values, or several have them.
 
         """
-        if not values:
-            raise TypeError(f"row needs the value of a column: {self.columns[0]}=...")
+        if others or not values:
+            raise TypeError(
+                f"row needs the value of a column: {self.columns[0]}=...; `table[0]` is a row by "
+                "its number"
+            )
         found = self.where(**values)
         if len(found) == 1:
             return found[0]

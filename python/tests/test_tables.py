@@ -396,6 +396,9 @@ def test_rows_are_selected_by_their_values() -> None:
         run.stages.row(stag="decode")
     with pytest.raises(TypeError, match="row needs the value of a column: stage="):
         run.stages.row()
+    by_number: Any = run.stages.row
+    with pytest.raises(TypeError, match=r"`table\[0\]` is a row by its number"):
+        by_number(0)
     # A list is a shape as well.
     assert run.kernels.where(stage="decode", **{"launch.grid": [132, 1, 1]}) == of_decode
     with pytest.raises(ValueError, match=r"no row of 'kernels' has launch\.grid=\[1\]"):
@@ -428,6 +431,8 @@ def test_a_name_that_a_row_lacks_is_explained_as_that_of_a_column() -> None:
     assert row.get("p50") is None and "p50" not in row
     with pytest.raises(AttributeError, match=r"a row has no attribute 'p50'; use `row\['p50_ns"):
         assert row.p50
+    with pytest.raises(AttributeError, match=r"no attribute 'q'; .* columns: `row\['stage'\]`"):
+        assert row.q
     assert "calls" in run.kernels and "cals" not in run.kernels
     assert run.stages[0] in run.stages and run.kernels[0] not in run.stages
 
@@ -473,12 +478,22 @@ def test_what_only_frames_have_leads_to_what_tables_have() -> None:
             getattr(kernels, name)
     calls = kernels["calls"]
     assert calls == list(calls) and max([calls, [1]]) is calls and isinstance(calls, list)
-    for change in (lambda: calls > 3, lambda: calls / 2, lambda: calls < calls, lambda: calls.sum):
+    for change in (
+        lambda: calls > 3,
+        lambda: calls / 2,
+        lambda: calls < calls,
+        lambda: calls.sum,
+        lambda: calls * 2,
+        lambda: calls + 1,
+        lambda: 1 / calls,
+        lambda: -calls,
+    ):
         with pytest.raises(
             (AttributeError, TypeError), match=r"`to_pandas\(\)\['calls'\]` is a col"
         ):
             change()
     assert pickle.loads(pickle.dumps(calls)) == calls
+    assert sum(calls) == sum(list(calls)) and len(calls + calls) == 2 * len(calls)
 
 
 def test_tables_of_the_same_name_can_be_joined() -> None:
@@ -617,6 +632,23 @@ def test_what_is_no_attribute_or_key_leads_to_what_is_meant() -> None:
         print(run.stages.p50_ns)
     with pytest.raises(AttributeError, match="did you mean 'columns'"):
         print(run.stages.colums)
+    for use in (lambda: run.decode, lambda: run["decode"]):
+        with pytest.raises(
+            (AttributeError, TypeError), match=r"`run\.stages\.row\(stage='decode'\)`"
+        ):
+            use()
+    with pytest.raises(AttributeError, match=r"no attribute 'summary'; its tables are attributes"):
+        print(run.summary)
+    with pytest.raises(TypeError, match="not the table 'stages' itself"):
+        run.to_pandas(run.stages)
+    change: Any = stage2.Diff({"lines": [], "verdict": "Changed", "stages": []})
+    with pytest.raises(
+        AttributeError, match=r"a Diff has no attribute 'verdict'; use `lines\['verd"
+    ):
+        print(change.verdict)
+    with pytest.raises(AttributeError, match="its tables: `metrics` and `work`"):
+        print(change.to_pandas)
+    assert copy.copy(change).lines == change.lines
     assert not hasattr(run.stages, "__array__")
     assert run.stages._ipython_key_completions_() == run.stages.columns
     assert "sort_by" in dir(run.stages) and not {"append", "sort"} & set(dir(run.stages))
@@ -818,6 +850,9 @@ def test_rows_are_chosen_by_a_function() -> None:
     assert {row["stage"] for row in frequent} == {"decode"} and min(frequent["calls"]) > 5_000
     expected = [row for row in kernels if row["stage"] == "decode" and row["calls"] > 5_000]
     assert list(frequent) == expected != list(kernels)
+    with pytest.raises(TypeError, match=r"None \(not known\) in some row; write `where\(lambda r"):
+        kernels.where(lambda row: row["p99_ns"] > 5)
+    assert kernels.where(lambda row: row["p99_ns"] is not None and row["p99_ns"] > 5)
     with pytest.raises(TypeError, match=r"\(stage=\.\.\.\) and functions of a row"):
         kernels.where("decode")
     for table in (kernels, kernels.head(0)):
