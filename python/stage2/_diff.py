@@ -27,7 +27,7 @@ _UNSUITABLE = re.compile(
     r"|; see `stage2-launch diff --help`$"
     r"|, and `stage2-launch merge` makes one of captures$"
 )
-"""What helps only at the command line, and a run without GPU work, which is no alternative."""
+"""What helps only at the command line, and a run without GPU work, which nobody means."""
 _LONGER = 1.1
 """Windows that are by this factor longer than their steps need an explanation."""
 _CHANGES = {"increased": "longer", "decreased": "shorter"}

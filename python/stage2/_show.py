@@ -405,6 +405,8 @@ def _text(column: str, value: Any) -> str:
         return "-"
     if isinstance(value, tuple) and value and all(isinstance(inner, str) for inner in value):
         return visible(", ".join(value))
+    if isinstance(value, tuple) and value and all(isinstance(inner, float) for inner in value):
+        return f"({', '.join(_number(column, inner) for inner in value)})"
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return visible(value)
     text = _number(column, value)

@@ -258,6 +258,8 @@ def test_an_interval_is_also_relative() -> None:
     assert percent[0] == pytest.approx((-71.8, -55.2), abs=0.05) and percent[1] is None
     assert change.work["interval_percent"] == [(-30.0, -20.0), None, None]
     assert change.work["word"][1:] == ["new", "gone"]
+    shown = change.metrics[["interval", "interval_percent"]]
+    assert str(shown).splitlines()[1] == "(-8.96, -6.89)  (-71.79, -55.21)"
 
 
 @needs_launcher
