@@ -302,6 +302,19 @@ def tables() -> dict[str, Columns]:
     percent: Columns = {
         "change_percent": ("float", "The change relative to the time before, percent.")
     }
+    interval: Columns = {
+        "interval_percent": (
+            ["float"],
+            "`interval` relative to the value before, percent, as `change_percent` is.",
+        )
+    }
+    word: Columns = {
+        "word": (
+            "str",
+            "What became of it: `shorter`, `longer`, `new`, `gone`; otherwise, why no "
+            "change is known, such as `within noise`, `inconclusive`, `not comparable`.",
+        ),
+    }
     coverage = {
         column: what
         for column, what in rows("ProcessCoverage").items()
@@ -341,8 +354,16 @@ def tables() -> dict[str, Columns]:
             "experiment.kind": ("str", "`change` what is advised, or `measure` what is missing."),
         },
         "findings": rows("Finding"),
-        "metrics": {**stage, **diff.columns(diff.at("MetricChange"))},
-        "work": {**stage, **name, **diff.columns(diff.at("WorkChange")), **percent, **per},
+        "metrics": {**stage, **diff.columns(diff.at("MetricChange")), **interval},
+        "work": {
+            **stage,
+            **name,
+            **diff.columns(diff.at("WorkChange")),
+            **percent,
+            **per,
+            **word,
+            **interval,
+        },
         "conditions": diff.columns(diff.at("ConditionResult")),
     }
 

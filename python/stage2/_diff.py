@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 from pathlib import Path
-from typing import Any, Iterator, Mapping, Sequence, Union
+from typing import TYPE_CHECKING, Any, Iterator, Mapping, NoReturn, Sequence, Union
 
 from ._launch import as_operand, launch
 from ._run import Run
@@ -20,12 +20,19 @@ _NAMED_RUNS = 2
 _ERROR = re.compile(r"^stage2-launch: error:\s+", re.MULTILINE)
 _CONDITION = re.compile(
     r"invalid value `(.*)` for `--(fail-if|expect) <CONDITION>`: "
-    r"(.*?)(; see `stage2-launch diff --help`)?$",
-    re.DOTALL,
+    r"(.*?)(; see `stage2-launch diff --help`)?$"
 )
-_EMPTY_RUN = re.compile(r"; the newest run, [^;]*, recorded no GPU work$")
+_UNSUITABLE = re.compile(
+    r"; the newest run, [^;]*, recorded no GPU work$"
+    r"|; see `stage2-launch diff --help`$"
+    r"|, and `stage2-launch merge` makes one of captures$"
+)
+"""What helps only at the command line, and a run without GPU work, which nobody means."""
 _LONGER = 1.1
 """Windows that are by this factor longer than their steps need an explanation."""
+_CHANGES = {"increased": "longer", "decreased": "shorter"}
+_READS_ZERO = 0.0005
+"""Share of a time below which its change reads 0.0 %."""
 _OUTCOMES = {"passed_within_noise": "not decided", "not_evaluated": "not evaluated"}
 """Outcomes that the pages call otherwise."""
 _FAILURES = ("failed", "not evaluated")
@@ -56,6 +63,18 @@ class Diff:
         """Create it from the output of `stage2-launch diff --json`; use `diff` to compare runs."""
         self.comparison = comparison
         """All of it, as `--json` has it."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Name the attributes that a Diff has instead of one that does not exist."""
+            is_public = "comparison" in self.__dict__ and not name.startswith("_")
+            is_line = is_public and name in self.lines
+            instead = f"`lines[{name!r}]`" if is_line else "its tables: `metrics` and `work`"
+            error = AttributeError(f"a Diff has no attribute {name!r}; use {instead}")
+            # Otherwise, tracebacks of Python 3.10 and later add their own suggestion.
+            error.obj = self
+            raise error
 
     def __repr__(self) -> str:
         """Name the sides, and return the verdict without its remarks."""
@@ -96,7 +115,7 @@ class Diff:
         return [
             (
                 visible(_OUTCOMES.get(row["outcome"], row["outcome"])),
-                visible(f"{row['condition']}: {row['text']}"),
+                visible(f"{'expect ' * bool(row['expected'])}{row['condition']}: {row['text']}"),
             )
             for row in self.conditions
         ]
@@ -174,8 +193,12 @@ class Diff:
         Where the verdict is `none`, the word is the reason: `within noise`,
         `inconclusive`, or `not comparable` (the sides do different work).
         """
-        of_run = [{"stage": "run", **row} for row in self._rows("run")]
-        return Table("metrics", [*self._of_stages("metrics"), *of_run])
+        rows = [
+            *self._of_stages("metrics"),
+            *({"stage": "run", **row} for row in self._rows("run")),
+        ]
+        percent = [{**row, "interval_percent": _interval(row, row.get("before"))} for row in rows]
+        return Table("metrics", percent)
 
     @property
     def work(self) -> Table:
@@ -183,10 +206,19 @@ class Diff:
 
         `name` is the name before; for what is new, the name after.
         Times are nanoseconds per unit, which `per` names: `step`, `token`, `call`, `run`.
+        `verdict` and `word` are those of `metrics`; the words are `shorter`, `longer`, `new` and
+        `gone`.
         """
-        units = {stage.get("stage"): _unit(stage) for stage in self._rows("stages")}
+        stages = {stage.get("stage"): stage for stage in self._rows("stages")}
         rows = [
-            {**row, "name": _name(row), "change_percent": _percent(row), "per": units[row["stage"]]}
+            {
+                **row,
+                "name": _name(row),
+                "change_percent": _percent(row),
+                "per": _unit(stages[row["stage"]]),
+                "word": _word(row, stages[row["stage"]]),
+                "interval_percent": _interval(row, _ns(row, "before")),
+            }
             for row in self._of_stages("work")
         ]
         return Table("work", rows)
@@ -257,10 +289,41 @@ def _name(work: Mapping[str, Any]) -> Any:
 
 def _percent(work: Mapping[str, Any]) -> float | None:
     """Return the change relative to the time before, if there was work before."""
-    before = work.get("before")
-    ns = before.get("ns") if isinstance(before, dict) else None
-    change = work.get("change_ns")
+    ns, change = _ns(work, "before"), work.get("change_ns")
     return 100 * change / ns if ns and change is not None else None
+
+
+def _ns(work: Mapping[str, Any], side: str) -> float | None:
+    sides = work.get(side)
+    return sides.get("ns") if isinstance(sides, dict) else None
+
+
+def _interval(row: Mapping[str, Any], before: float | None) -> list[float] | None:
+    """Return the changes that several runs allow, relative to the value before."""
+    ends = row.get("interval")
+    return [100 * end / abs(before) for end in ends] if ends and before else None
+
+
+def _word(work: Mapping[str, Any], stage: Mapping[str, Any]) -> str:
+    """Return what became of some work, as the pages of a comparison call it."""
+    before_ns, change_ns, noise = (
+        _ns(work, "before"),
+        work.get("change_ns"),
+        work.get("noise") or {},
+    )
+    if before_ns is None or _ns(work, "after") is None:
+        return "new" if before_ns is None else "gone"
+    if stage.get("other_work") and change_ns:
+        return "not comparable"
+    verdict = _CHANGES.get(str(work.get("verdict")))
+    if verdict:
+        return verdict
+    if not change_ns or (noise.get("equal") and abs(change_ns) < _READS_ZERO * before_ns):
+        return "equal"
+    is_open = noise.get("exceeds_value") or noise.get("unlike")
+    if is_open or noise.get("method") == "one_run_each":
+        return "inconclusive"
+    return "too small" if noise.get("too_small") else "within noise"
 
 
 def _is_changed(row: Mapping[str, Any]) -> bool:
@@ -306,14 +369,8 @@ def diff(
         raise TypeError(f"timeout_s must be a number of seconds, not {timeout_s!r}")
     if not timeout_s > 0:
         raise ValueError(f"timeout_s must be more than 0 seconds, not {timeout_s!r}")
-    options = condition_options(fail_if, expect)
-    sides = {"before": _operands("before", before), "after": _operands("after", after)}
-    for name, runs in sides.items():
-        if not runs:
-            raise DiffError(f"{name} has no runs: give a run, or a list of runs")
-    words = ["--json", *(["--strict"] if strict else [])]
-    words += [*sides["before"], "--against", *sides["after"]]
-    done = compare(words, options, timeout_s)
+    options = ["--json", *condition_options(fail_if, expect), *(["--strict"] if strict else [])]
+    done = compare({"before": before, "after": after}, options, timeout_s)
     try:
         read = json.loads(done.stdout)
     except ValueError as error:
@@ -331,17 +388,19 @@ def diff(
 
 
 def compare(
-    words: Sequence[str], options: Sequence[str], timeout_s: float
+    sides: Mapping[str, Side], options: Sequence[str], timeout_s: float
 ) -> subprocess.CompletedProcess[str]:
-    """Run `stage2-launch diff` with these words and conditions; its status is 0 or `FAILED`.
+    """Run `stage2-launch diff` of the side before and the one after; its status is 0 or `FAILED`.
 
     Raises:
         DiffError: The runs cannot be compared, a condition cannot be read, or it takes too long.
         InstallError: `stage2-launch` is not installed.
+        TypeError: A side is not a run, or a list of runs; the message has its name.
 
     """
+    before, after = (_operands(name, side) for name, side in sides.items())
     try:
-        done = launch(["diff", *options, *words], timeout_s)
+        done = launch(["diff", *options, *before, "--against", *after], timeout_s)
     except subprocess.TimeoutExpired as error:
         raise DiffError(f"stage2-launch diff took more than {timeout_s} s") from error
     except OSError as error:
@@ -357,14 +416,15 @@ def _reason(done: subprocess.CompletedProcess[str]) -> str:
     if not _ERROR.search(said):
         status = f"stage2-launch diff ended with {done.returncode}"
         return f"the runs were not compared ({status}): {said}"
-    why = _ERROR.split(said)[-1]
+    # Lines end where the terminal does, also within a word in backticks.
+    why = " ".join(_ERROR.split(said)[-1].split())
     condition = _CONDITION.fullmatch(why)
     if condition:
-        return f"{condition[2].replace('-', '_')} {condition[1]!r}: {condition[3]}"
+        text = condition[3].replace(" (the shell takes them if you left out the quotes)", "")
+        return f"{condition[2].replace('-', '_')} {condition[1]!r}: {text}"
     if why.startswith(("--fail-if ", "--expect ")):
-        return " ".join(why[len("--") :].replace("-", "_", 1).split())
-    # A run without GPU work is no alternative.
-    return f"the runs were not compared: {_EMPTY_RUN.sub('', ' '.join(why.split()))}"
+        return why[len("--") :].replace("-", "_", 1)
+    return f"the runs were not compared: {_UNSUITABLE.sub('', why)}"
 
 
 def condition_options(fail_if: Any, expect: Any) -> list[str]:
@@ -390,7 +450,14 @@ def _operands(name: str, side: Any) -> list[str]:
     runs = [side] if isinstance(side, kinds) else side
     if not isinstance(runs, (list, tuple)) or not all(isinstance(run, kinds) for run in runs):
         raise TypeError(f"{name} must be a run (a path or a Run) or a list of runs, not {side!r}")
+    if not runs:
+        raise DiffError(f"{name} has no runs: give a run, or a list of runs")
     return [as_operand(_folder(run.path) if isinstance(run, Run) else run) for run in runs]
+
+
+def named(side: Side) -> str:
+    """Name the runs of a side."""
+    return ", ".join(_operands("side", side))
 
 
 def _folder(file: Path) -> Path:

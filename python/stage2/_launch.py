@@ -34,7 +34,7 @@ def launch(
 
 def as_operand(path: str | os.PathLike[str]) -> str:
     """Return a path as a word that is neither an option nor a setting."""
-    text = os.fspath(path)
+    text = os.fspath(path) or os.curdir
     # An option begins with a dash, and a setting has an equals sign.
     is_plain = os.path.isabs(text) or not (text.startswith("-") or "=" in text)
     return text if is_plain else f"./{text}"

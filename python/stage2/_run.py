@@ -7,7 +7,7 @@ import os
 import shlex
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Mapping, NoReturn
+from typing import TYPE_CHECKING, Any, Mapping, NoReturn, Sequence
 
 from ._layout import LayoutError, with_kernel_rows, with_timelines
 from ._show import lines_html, visible, wrapped
@@ -71,7 +71,9 @@ class Run:
         def __getattr__(self, name: str) -> NoReturn:
             """Name the attributes that are similar to one that does not exist."""
             public = [known for known in dir(type(self)) if not known.startswith("_")]
-            error = AttributeError(f"a Run has no attribute {name!r}{close_to(name, public)}")
+            hint = self._of_stage(name) or close_to(name, public)
+            hint = hint or "; its tables are attributes, such as `run.stages` (`run.tables`)"
+            error = AttributeError(f"a Run has no attribute {name!r}{hint}")
             # Otherwise, tracebacks of Python 3.10 and later add their own suggestion.
             error.obj = self
             raise error
@@ -79,10 +81,18 @@ class Run:
         def __getitem__(self, name: object) -> NoReturn:
             """Raise an error that explains how to get a table."""
             which = f"run.{name}" if isinstance(name, str) and name in SOURCES else "run.stages"
-            raise TypeError(
-                f"a Run takes no [{name!r}]: its tables are attributes, such as `{which}`; "
-                "`run.metrics` is the dictionary of the whole report"
+            hint = self._of_stage(name) or (
+                f": its tables are attributes, such as `{which}`; `run.metrics` is the dictionary "
+                "of the whole report"
             )
+            raise TypeError(f"a Run takes no [{name!r}]{hint}")
+
+        def _of_stage(self, name: object) -> str:
+            """Return how to get what has the name of a stage."""
+            stages = self.__dict__.get("metrics", {}).get("stages")
+            rows = stages if isinstance(stages, list) else []
+            is_stage = any(isinstance(row, dict) and row.get("stage") == name for row in rows)
+            return f"; `run.stages.row(stage={name!r})` is that stage" if is_stage else ""
 
     def __repr__(self) -> str:
         """Name the file, the stages and what is missing."""
@@ -364,7 +374,8 @@ class Run:
 
         """
         if not isinstance(name, str):
-            raise TypeError(f"the name of a table must be a string, not {name!r}")
+            what = f"the table {name.name!r} itself" if isinstance(name, Table) else repr(name)
+            raise TypeError(f"the name of a table must be a string, not {what}")
         if name not in SOURCES:
             which = close_to(name, SOURCES) or f"; the tables are: {', '.join(SOURCES)}"
             raise RunError(f"there is no table {name!r}{which}")
@@ -380,7 +391,9 @@ class Run:
         """The names of all tables, with the number of rows that each has in this run."""
         return {name: len(self.table(name)) for name in SOURCES}
 
-    def to_pandas(self, table: str = "stages") -> pandas.DataFrame:
+    def to_pandas(
+        self, table: str = "stages", columns: Sequence[str] | None = None
+    ) -> pandas.DataFrame:
         """Return a table as a `pandas.DataFrame`, as `Table.to_pandas` does.
 
         Raises:
@@ -388,9 +401,11 @@ class Run:
             RunError: There is no such table.
 
         """
-        return self.table(table).to_pandas()
+        return self.table(table).to_pandas(columns)
 
-    def to_polars(self, table: str = "stages") -> polars.DataFrame:
+    def to_polars(
+        self, table: str = "stages", columns: Sequence[str] | None = None
+    ) -> polars.DataFrame:
         """Return a table as a `polars.DataFrame`, as `Table.to_polars` does.
 
         Raises:
@@ -398,7 +413,7 @@ class Run:
             RunError: There is no such table.
 
         """
-        return self.table(table).to_polars()
+        return self.table(table).to_polars(columns)
 
 
 def load(run: str | os.PathLike[str] = _LATEST) -> Run:

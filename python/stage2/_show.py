@@ -41,6 +41,8 @@ _BELOW = {
     "recommendations": ("text", ["why"]),
 }
 """Columns of sentences that stand below those of another one, because each needs the width."""
+_BRIEF = {"recommendations": 3}
+"""Tables that omit these columns on a terminal if there are more rows: they fill the screen."""
 _REPEATED = {
     "kernels": (["stage", "short"], ["launch.grid", "device"]),
     "collectives": (["stage", "operation"], ["communicator"]),
@@ -48,7 +50,11 @@ _REPEATED = {
 """The last columns stand behind the first ones if they tell rows apart that those do not."""
 LEVELS = {"late_ranks": "delays.steps.", "coverage": "counts."}
 """The level that headings omit."""
-_HIDDEN = {"stages": ("apart", "operator", "operators that lie in no stage")}
+_HIDDEN = {
+    "stages": ("apart", "operator", "operators that lie in no stage"),
+    "metrics": ("verdict", "none", "metrics without a change beyond noise"),
+    "work": ("verdict", "none", "rows without a change beyond noise"),
+}
 """Rows that would hide the others: a column, its value, and what they are."""
 _EVEN_IF_UNKNOWN = ("energy_j", "mean_power_w")
 """Columns that are shown even if they are None in all rows, because they are what is looked for."""
@@ -95,8 +101,9 @@ FIRST: dict[str, str] = {
     "coverage": "file pid ending counts.attributed counts.outside_ranges counts.unattributed "
     "counts.dropped_by_cupti counts.range_events_lost counts.kernels end_reason gpu_off",
     "findings": "severity what why remedy subject id",
-    "metrics": "stage metric before after change_percent word change verdict unit",
-    "work": "stage name before.ns after.ns change_ns change_percent per verdict kind class",
+    "metrics": "stage metric before after change_percent word change verdict unit interval_percent",
+    "work": "stage name before.ns after.ns change_percent word change_ns per kind class verdict "
+    "interval_percent",
 }
 """The most important columns of a table, which come first and are shown."""
 
@@ -108,11 +115,16 @@ def text_of(table: Table) -> str:
     if not rows:
         return _filled(_size(table, []))
     lead, below = _below(rows)
+    most_rows = _BRIEF.get(rows.name, len(rows))
+    brief = below if len(rows) > most_rows else []
+    below = [name for name in below if name not in brief]
+    if brief:
+        hidden = f"{rows.name}[:{most_rows}] also shows {' and '.join(brief)}"
     widths: dict[str, int] = {}
     wanted: dict[str, int] = {}
     room = _terminal_width()
     for name in _chosen(rows):
-        if name in below:
+        if name in (*below, *brief):
             continue
         head, texts = len(_heading(rows, name)), _texts(rows, name)
         most = _SHOWN_TEXT
@@ -159,13 +171,12 @@ def _below(rows: Table) -> tuple[str, list[str]]:
 
 def _without_hidden(table: Table) -> tuple[Table, str]:
     """Return a table without rows that would hide the others, and how many these are."""
-    if table.name == "metrics" and {"before", "after"} <= set(table.columns):
+    column, value, what = _HIDDEN.get(table.name, ("", "", ""))
+    others = [row for row in table if row.get(column) != value]
+    where = f'where({column}="{value}")'
+    if len(others) in (0, len(table)) and {"before", "after", "metric"} <= set(table.columns):
         others = [row for row in table if (row["before"], row["after"]) != (0, 0)]
         what, where = "metrics that are 0 on both sides", "where(before=0, after=0)"
-    else:
-        column, value, what = _HIDDEN.get(table.name, ("", "", ""))
-        others = [row for row in table if row.get(column) != value]
-        where = f'where({column}="{value}")'
     number = len(table) - len(others)
     if not 0 < number < len(table):
         return table, ""
@@ -281,11 +292,14 @@ def html_of(table: Table) -> str:
                 for cell, row, text in shown
             ]
         cells = [f"<td{style}>{cell}</td>" for cell in cells]
-        columns.append([f"<th{style}>{escape(_heading(rows, name))}</th>", *cells])
-    head, *body = (f"<tr>{''.join(line)}</tr>" for line in zip(*columns))
+        head = escape(_heading(rows, name))
+        if head != escape(visible(name)):
+            head = f"<abbr title='{escape(visible(name))}'>{head}</abbr>"
+        columns.append([f"<th{style}>{head}</th>", *cells])
+    heads, *body = (f"<tr>{''.join(line)}</tr>" for line in zip(*columns))
     return (
-        f"<table><thead>{head}</thead><tbody>{''.join(body)}</tbody></table>"
-        f"<p>{_html(_size(table, names))}</p>" + (f"<p>{_html(hidden)}</p>" if hidden else "")
+        f"<table><thead>{heads}</thead><tbody>{''.join(body)}</tbody></table>"
+        f"<p>{_html(_rows(table, names))}</p>" + (f"<p>{_html(hidden)}</p>" if hidden else "")
     )
 
 
@@ -316,20 +330,24 @@ def _chosen(rows: Table) -> list[str]:
     return shown
 
 
-def _size(table: Table, names: list[str]) -> str:
+def _rows(table: Table, names: list[str]) -> str:
     """Return the number of rows and columns, or the reason why there are none."""
     number = len(table)
     if not number:
         return f"{table.name}: no rows" + (f": {table.absent}" if table.absent else "")
     shown = f"{_SHOWN_ROWS} of " if number > _SHOWN_ROWS else ""
     rows = f"{shown}{number:,} row{'' if number == 1 else 's'}"
+    return f"{table.name}: {rows}, {len(names)} of {len(table.columns)} columns"
+
+
+def _size(table: Table, names: list[str]) -> str:
+    """Return this with what the headings omit of the names of their columns."""
     omitted = ["`_ns`"] if any(map(_is_time, names)) else []
     levels = dict.fromkeys(_level(table, name) for name in names)
     omitted += [f"`{level}`" for level in levels if level]
     notes = [f"omit {' and '.join(omitted)}"] if omitted else []
     notes += ["write `_percent` as %"] if any(map(_is_share, names)) else []
-    note = f"; headings {' and '.join(notes)}" if notes else ""
-    return f"{table.name}: {rows}, {len(names)} of {len(table.columns)} columns{note}"
+    return _rows(table, names) + (f"; headings {' and '.join(notes)}" if notes else "")
 
 
 def _left_out(rows: Table, names: list[str]) -> list[str]:
@@ -377,8 +395,8 @@ def _level(table: Table, column: str) -> str:
 
 def _heading(table: Table, column: str) -> str:
     text = visible(column[len(_level(table, column)) :])
-    if _is_share(text):
-        return f"{text[: -len(_SHARE)]} %"
+    if _is_share(f"_{text}"):
+        return f"{text[: -len(_SHARE)]} %".lstrip()
     return text[:-3] if _is_time(text) else text
 
 
@@ -387,6 +405,8 @@ def _text(column: str, value: Any) -> str:
         return "-"
     if isinstance(value, tuple) and value and all(isinstance(inner, str) for inner in value):
         return visible(", ".join(value))
+    if isinstance(value, tuple) and value and all(isinstance(inner, float) for inner in value):
+        return f"({', '.join(_number(column, inner) for inner in value)})"
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return visible(value)
     text = _number(column, value)

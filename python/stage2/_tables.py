@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
+    AbstractSet,
     Any,
     Callable,
     Collection,
@@ -32,15 +33,40 @@ if TYPE_CHECKING:
 _NAMED = 3
 _LISTED = 6
 _OF_FRAMES = {
+    "dtypes": "descriptions",
+    "empty": "not table",
     "filter": "where",
+    "get_column": "[...] with the name of a column",
+    "height": "len(table)",
+    "iat": "[0]",
     "iloc": "[:10]",
+    "info": "descriptions",
+    "is_empty": "not table",
+    "iter_rows": "for row in table",
+    "iterrows": "for row in table",
+    "itertuples": "for row in table",
+    "items": "columns",
+    "keys": "columns",
+    "limit": "head",
     "loc": "where",
+    "nlargest": "sort_by",
+    "nsmallest": "sort_by",
     "query": "where",
+    "rows": "list(table)",
+    "schema": "descriptions",
     "select": "[[...]] with names of columns",
+    "slice": "[:10]",
     "sort_values": "sort_by",
     "tail": "[-5:]",
+    "to_dict": "list(table)",
+    "to_dicts": "list(table)",
+    "top_k": "sort_by",
+    "values": "list(table)",
+    "width": "columns",
 }
 """What tables have instead of what pandas and polars users look for."""
+_LIKE_ATTRIBUTES = 0.82
+"""What is less like an attribute (`describe`, `sample`) is rather looked for in frames."""
 _INT64_MAX = 2**63 - 1
 _MAX_LEVELS = 8
 """Levels of lists and objects in a row; reports have four. Polars takes minutes for hundreds."""
@@ -79,6 +105,8 @@ class _Row(Dict[str, Any]):
             """Raise an error that explains how to get a value."""
             column = _column_of(name, self)
             hint = f"; use `row[{column!r}]`" if column else ""
+            if column is None and self:
+                hint = f"; its values have the names of columns: `row[{next(iter(self))!r}]`, ..."
             error = AttributeError(f"a row has no attribute {name!r}{hint}")
             # Otherwise, tracebacks of Python 3.10 and later add their own suggestion.
             error.obj = self
@@ -86,8 +114,10 @@ class _Row(Dict[str, Any]):
 
     def __missing__(self, name: object) -> NoReturn:
         """Raise an error that suggests similar names."""
-        column = _column_of(str(name), self)
-        hint = f"; did you mean {column!r}?" if column else _like(str(name), self)
+        if not isinstance(name, str):
+            raise KeyError(f"the row has no {name!r}: it takes the name of a column")
+        column = _column_of(name, self)
+        hint = f"; did you mean {column!r}?" if column else _like(name, self)
         raise KeyError(f"the row has no {name!r}{hint}")
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -118,7 +148,18 @@ class _Column(List[Any]):
                 raise TypeError(f"a list does not calculate value by value; {self._instead()}")
             return NotImplemented
 
-        __lt__ = __le__ = __gt__ = __ge__ = __sub__ = __truediv__ = _of_each
+        __lt__ = __le__ = __gt__ = __ge__ = __sub__ = __rsub__ = _of_each
+        __truediv__ = __rtruediv__ = __floordiv__ = __mod__ = __pow__ = __and__ = __or__ = _of_each
+        # Those of lists would repeat the whole column.
+        __mul__ = __rmul__ = __imul__ = _of_each
+
+        def __add__(self, other: Any) -> Any:
+            return super().__add__(other) if isinstance(other, list) else self._of_each(other)
+
+        __radd__ = _of_each
+
+        def __neg__(self) -> NoReturn:
+            return self._of_each(0)
 
         def _instead(self) -> str:
             name = self.__dict__.get("_name")
@@ -195,13 +236,13 @@ class Table(List[Mapping[str, Any]]):
     def where(self, *conditions: Callable[[Mapping[str, Any]], Any], **values: Any) -> Table:
         """Return the rows that have all these values, as a table; if there are none, say why.
 
-        A list or a set is any of its values: `stages.where(stage=["decode", "mixed"])`.
+        A list, a set or a range is any of its values: `stages.where(stage=["decode", "mixed"])`.
         For a column with a dot in its name: `kernels.where(**{"launch.grid": (132, 1, 1)})`. A
         condition is a function of a row: `kernels.where(lambda row: row["calls"] > 100)`.
 
         Raises:
             KeyError: There is no such column.
-            TypeError: A condition is not a function.
+            TypeError: A condition is not a function, or does not expect None, or a value is one.
 
         """
         for condition in conditions:
@@ -213,13 +254,23 @@ class Table(List[Mapping[str, Any]]):
         for name in values:
             if name not in self.columns:
                 raise KeyError(self._no_column(name))
+            if callable(values[name]):
+                raise TypeError(
+                    f"{name} takes a value or a list of values; a function gets the whole row: "
+                    f"`where(lambda row: row[{name!r}] ...)`"
+                )
         asked = {name: _any_of(value) for name, value in values.items()}
-        found = self._of(
-            row
-            for row in self
-            if all(row[name] in asked[name] for name in asked)
-            and all(condition(row) for condition in conditions)
-        )
+        found = self._of(row for row in self if all(row[name] in asked[name] for name in asked))
+        for condition in conditions:
+            try:
+                found = found._of(list(filter(condition, found)))
+            except TypeError as error:
+                if "NoneType" not in str(error):
+                    raise
+                raise TypeError(
+                    f"{error}: a value is None (not known) in some row; write "
+                    "`where(lambda row: row[...] is not None and row[...] > ...)`"
+                ) from error
         if self and not found:
             wanted = [f"has {self._wanted(values)}"] if values else []
             wanted = ["meets the condition", *wanted] if conditions else wanted
@@ -245,7 +296,7 @@ class Table(List[Mapping[str, Any]]):
             return said + (close or f"; the values of {name!r} are {_listed(known)}")
         return said
 
-    def row(self, **values: Any) -> Mapping[str, Any]:
+    def row(self, *others: NoReturn, **values: Any) -> Mapping[str, Any]:
         """Return the only row that has all these values: `stages.row(stage="decode")`.
 
         Raises:
@@ -254,8 +305,11 @@ class Table(List[Mapping[str, Any]]):
             ValueError: No row has these values, or several have them.
 
         """
-        if not values:
-            raise TypeError(f"row needs the value of a column: {self.columns[0]}=...")
+        if others or not values:
+            raise TypeError(
+                f"row needs the value of a column: {self.columns[0]}=...; `table[0]` is a row by "
+                "its number"
+            )
         found = self.where(**values)
         if len(found) == 1:
             return found[0]
@@ -267,7 +321,9 @@ class Table(List[Mapping[str, Any]]):
         more = f"{said}: {self.absent}" if self.absent else self._wanted(values)
         raise ValueError(f"no row of {self.name!r} has {more}")
 
-    def sort_by(self, *columns: str | Iterable[str], descending: bool = False) -> Table:
+    def sort_by(
+        self, *columns: str | Iterable[str], descending: bool = False, **others: NoReturn
+    ) -> Table:
         """Return a table with the rows in the order of these columns, the first one before others.
 
         The names can also be in a list. Rows without a value (None) come last, and rows with the
@@ -275,11 +331,26 @@ class Table(List[Mapping[str, Any]]):
 
         Raises:
             KeyError: There is no such column.
-            TypeError: No column is named, or the values of one cannot be compared.
+            TypeError: No column is named, the values of one cannot be compared, or an argument has
+                the wrong type or name.
 
         """
-        lists = [[column] if isinstance(column, str) else list(column) for column in columns]
-        names = [name for names in lists for name in names]
+        first = [column for column in columns if isinstance(column, str)]
+        call = f"sort_by({(first or self.columns or ['COLUMN'])[0]!r}, descending=True)"
+        if others:
+            raise TypeError(f"sort_by takes no {next(iter(others))}=: use `{call}`")
+        if isinstance(descending, (list, tuple)):
+            raise TypeError(
+                "descending is one value for all columns; for others, sort several times, by the "
+                "first column last"
+            )
+        names: list[Any] = []
+        for column in columns:
+            several = isinstance(column, Iterable) and not isinstance(column, str)
+            names += column if several else [column]
+        for name in names:
+            if not isinstance(name, str):
+                raise TypeError(f"sort_by takes names of columns, not {name!r}: use `{call}`")
         if not names:
             raise TypeError(f"sort_by needs the name of a column: {self.columns[0]!r}, ...")
         rows = list(self)
@@ -294,6 +365,15 @@ class Table(List[Mapping[str, Any]]):
                 raise TypeError(f"the values of {name!r} cannot be compared: {error}") from error
             rows = [*known, *(row for row in rows if row[name] is None)]
         return self._of(rows)
+
+    def _ipython_key_completions_(self) -> list[str]:
+        """Complete names of columns at a prompt: `table["<Tab>`."""
+        return self.columns
+
+    def __dir__(self) -> list[str]:
+        """Name the attributes, without the methods of lists that a table refuses."""
+        refused = {name for name, method in vars(Table).items() if method is Table._refuse}
+        return [name for name in super().__dir__() if name not in refused]
 
     def copy(self) -> Table:
         """Return a table of the same rows."""
@@ -316,7 +396,8 @@ class Table(List[Mapping[str, Any]]):
             elif name in _OF_FRAMES:
                 hint = f": use `{_OF_FRAMES[name]}`, or a frame (`to_pandas()`, `to_polars()`)"
             else:
-                hint = close_to(name, known) or "; a frame has more (`to_pandas()`, `to_polars()`)"
+                like = close_to(name, known, cutoff=_LIKE_ATTRIBUTES)
+                hint = like or "; a frame has more (`to_pandas()`, `to_polars()`)"
             error = AttributeError(said + hint)
             # Otherwise, tracebacks of Python 3.10 and later add their own suggestion.
             error.obj = self
@@ -428,8 +509,8 @@ class Table(List[Mapping[str, Any]]):
         """Show the first rows and the most important columns in a notebook."""
         return html_of(self)
 
-    def to_pandas(self) -> pandas.DataFrame:
-        """Return a `pandas.DataFrame` of shape (rows, columns), with the columns of `columns`.
+    def to_pandas(self, columns: Sequence[str] | None = None) -> pandas.DataFrame:
+        """Return a `pandas.DataFrame` of shape (rows, columns), with all or with these columns.
 
         The types are `Int64`, `float64`, `boolean` and the type that pandas gives text, whatever
         the table holds, so times stay exact and frames of several runs can be concatenated. A tuple
@@ -437,12 +518,15 @@ class Table(List[Mapping[str, Any]]):
 
         Raises:
             ImportError: pandas is not installed.
+            KeyError: There is no such column.
 
         """
         try:
             import pandas
         except ImportError as error:
             raise _not_installed("pandas") from error
+        if columns is not None:
+            return self._only(columns).to_pandas()
         types = {"int": "Int64", "float": "float64", "bool": "boolean"}
         text = pandas.Series([""]).dtype
 
@@ -459,8 +543,8 @@ class Table(List[Mapping[str, Any]]):
             }
         )
 
-    def to_polars(self) -> polars.DataFrame:
-        """Return a `polars.DataFrame` of shape (rows, columns), with the columns of `columns`.
+    def to_polars(self, columns: Sequence[str] | None = None) -> polars.DataFrame:
+        """Return a `polars.DataFrame` of shape (rows, columns), with all or with these columns.
 
         The types are the same whatever the table holds, so `polars.concat` takes frames of several
         runs. A tuple is a polars list, and an object in it a struct. A value that may have several
@@ -468,12 +552,15 @@ class Table(List[Mapping[str, Any]]):
 
         Raises:
             ImportError: polars is not installed.
+            KeyError: There is no such column.
 
         """
         try:
             import polars
         except ImportError as error:
             raise _not_installed("polars") from error
+        if columns is not None:
+            return self._only(columns).to_polars()
 
         def dtype(kind: Type) -> Any:
             if isinstance(kind, list):
@@ -492,6 +579,13 @@ class Table(List[Mapping[str, Any]]):
             return polars.Series(name, values, dtype=dtype(kind), strict=False)
 
         return polars.DataFrame({name: series(name, values) for name, values in self._by_column()})
+
+    def _only(self, columns: Any) -> Table:
+        """Return a table of these columns, whose names may be in any kind of list."""
+        names = [columns] if isinstance(columns, str) else columns
+        if not isinstance(names, Iterable):
+            raise TypeError(f"columns must be a list of names of columns, not {columns!r}")
+        return self[list(names)]
 
     def _type(self, name: str, values: list[Any]) -> Type | None:
         """Return the type of a column; None if it is not declared, or a value has another one."""
@@ -599,9 +693,11 @@ def _is_int(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def close_to(name: object, known: Iterable[str], first: Iterable[str] = ()) -> str:
+def close_to(
+    name: object, known: Iterable[str], first: Iterable[str] = (), cutoff: float = 0.6
+) -> str:
     """Return `; did you mean ...?` of a name that is not known, or nothing."""
-    close = difflib.get_close_matches(str(name), list(known))
+    close = difflib.get_close_matches(str(name), list(known), cutoff=cutoff)
     like = list(dict.fromkeys([*first, *close]))[:_NAMED]
     return f"; did you mean {' or '.join(map(repr, like))}?" if like else ""
 
@@ -614,14 +710,18 @@ def _like(name: str, columns: Iterable[str]) -> str:
 
 def _column_of(name: str, columns: Collection[str], level: str = "") -> str | None:
     """Return the column that is called so, or has this heading: without a unit or a level."""
-    units = (name, f"{name}_ns", f"{name}.ns", name.replace(" %", "_percent"))
+    percent = f" {name}".replace(" %", "_percent").lstrip(" _")
+    units = (name, f"{name}_ns", f"{name}.ns", percent)
     wholes = (*units, f"{level}{name}", f"{level}{name}_ns")
     return next((whole for whole in wholes if whole in columns), None)
 
 
 def _any_of(value: Any) -> list[Any]:
-    """Return the values that one in `where` stands for. A list may also be a shape."""
-    several = list(value) if isinstance(value, (list, set, frozenset)) else []
+    """Return the values that one in `where` stands for. A list or a tuple may also be a shape."""
+    # A column of a frame, or an array.
+    to_list = getattr(value, "tolist", None) or getattr(value, "to_list", None)
+    value = to_list() if to_list else value
+    several = list(value) if isinstance(value, (list, tuple, range, AbstractSet)) else []
     return [_as_tuple(one, 1) for one in [value, *several]]
 
 

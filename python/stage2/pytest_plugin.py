@@ -11,26 +11,25 @@ All arguments are keywords. The failure message is the output of `stage2-launch 
 
 from __future__ import annotations
 
-import os
 from typing import Protocol, Sequence
 
 import pytest
 
-from ._diff import FAILED, DiffError, compare, condition_options
+from ._diff import FAILED, DiffError, Side, compare, condition_options, named
 from ._install import InstallError
-from ._launch import as_operand
 
 
 class Gate(Protocol):
-    """Compares a run with a baseline, and fails the test if a condition fails."""
+    """Compares a run (or several) with a baseline, and fails the test if a condition fails."""
 
     def __call__(
         self,
         *,
-        run: str | os.PathLike[str],
-        baseline: str | os.PathLike[str],
+        run: Side,
+        baseline: Side,
         fail_if: str | Sequence[str] = (),
         expect: str | Sequence[str] = (),
+        strict: bool = False,
         timeout_s: float = 600,
     ) -> str:
         """Return the comparison, which may take `timeout_s` seconds."""
@@ -54,22 +53,24 @@ def stage2_gate(pytestconfig: pytest.Config) -> Gate:
 
     def gate(
         *,
-        run: str | os.PathLike[str],
-        baseline: str | os.PathLike[str],
+        run: Side,
+        baseline: Side,
         fail_if: str | Sequence[str] = (),
         expect: str | Sequence[str] = (),
+        strict: bool = False,
         timeout_s: float = 600,
     ) -> str:
         options = condition_options(fail_if, expect) + condition_options(of_session, ())
-        return _compare(run, baseline, options, timeout_s)
+        return _compare(run, baseline, options, strict, timeout_s)
 
     return gate
 
 
 def _compare(
-    run: str | os.PathLike[str],
-    baseline: str | os.PathLike[str],
+    run: Side,
+    baseline: Side,
     options: Sequence[str],
+    strict: bool,
     timeout_s: float,
 ) -> str:
     __tracebackhide__ = True
@@ -81,7 +82,8 @@ def _compare(
         )
     why = None
     try:
-        done = compare([as_operand(baseline), as_operand(run)], options, timeout_s)
+        options = [*options, *(["--strict"] if strict else [])]
+        done = compare({"baseline": baseline, "run": run}, options, timeout_s)
     except (DiffError, InstallError) as error:
         why = str(error)
     # Outside of the handler: pytest shows the error that is being handled as well.
@@ -91,8 +93,7 @@ def _compare(
     if done.returncode == FAILED:
         # Some condition failed, or could not be evaluated, because a stage or a number is missing.
         pytest.fail(
-            f"{os.fspath(run)} does not meet its conditions against {os.fspath(baseline)}:\n"
-            f"{output}",
+            f"{named(run)} does not meet its conditions against {named(baseline)}:\n{output}",
             pytrace=False,
         )
     return output

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,10 @@ def has_launcher() -> bool:
 
 
 needs_launcher = pytest.mark.skipif(not has_launcher(), reason="no stage2-launch is on PATH")
+
+
+def _flat(shown: object) -> str:
+    return " ".join(str(shown).split())
 
 
 @needs_launcher
@@ -142,6 +147,8 @@ def test_an_expected_change_must_have_happened() -> None:
     change = stage2.diff(before, after, expect=["decode.step_ms<-20%", "decode.step_ms<-40%"])
     assert change.failed and change.conditions["outcome"] == ["passed", "failed"]
     assert change.conditions["expected"] == [True, True]
+    assert "failed: expect decode.step_ms<-40%: " in _flat(change)
+    assert "expect" not in str(stage2.diff(before, after, fail_if="decode.step_ms>+5%"))
     assert not stage2.diff(before, after, expect="decode.step_ms<-20%").failed
     for condition in ("decode.nothing>5", "decode.step_ms=5"):
         with pytest.raises(stage2.DiffError, match=f"^expect '{condition}': "):
@@ -157,25 +164,48 @@ def test_tables_show_the_change_first(monkeypatch: pytest.MonkeyPatch) -> None:
     assert head.split() == ["stage", "metric", "before", "after", "change", "%", "word"]
     step = change.metrics.row(stage="decode", metric="step_ms")
     assert first.split()[-2:] == [f"{step['change_percent']:.2f}", step["word"]]
+    # What changed is shown, of all stages; the rest is counted, and shown if asked for.
+    lines = str(change.metrics).splitlines()
+    (size,) = (at for at, line in enumerate(lines) if line.startswith("metrics: "))
+    changed = change.metrics.where(verdict=["increased", "decreased", "unknown"])
+    pairs = list(zip(changed["stage"], changed["metric"]))
+    assert [tuple(line.split()[:2]) for line in lines[1:size]] == pairs
+    none = change.metrics.where(verdict="none")
+    said = f"{len(none)} metrics without a change beyond noise are left out: metrics.where(verd"
+    assert said in _flat(change.metrics) and said in change.metrics._repr_html_()
     # A share changes by points; in the frame, by percent of itself.
-    shown = {line.split()[1]: line.split()[2:] for line in str(change.metrics).splitlines()[1:21]}
+    listed = [*lines[1:size], *str(none.where(stage="decode")).splitlines()[1:21]]
+    shown = {line.split()[1]: line.split()[2:] for line in listed}
     assert shown["gpu_busy_percent"][2:4] == ["+10.22", "points"]
     assert change.metrics.row(stage="decode", metric="gpu_busy_percent")["change_percent"] > 34
     # What is 0 on both sides takes no room, unless it is looked for.
     zero = change.metrics.where(before=0, after=0)
-    assert "window_transfer_percent" in zero["metric"] and not set(zero["metric"]) & set(shown)
+    of_decode = set(zero.where(stage="decode")["metric"])
+    assert "window_transfer_percent" in of_decode and not of_decode & set(shown)
     left_out = f"{len(zero)} metrics that are 0 on both sides are left out: metrics.where("
-    assert left_out in str(change.metrics) and left_out in change.metrics._repr_html_()
+    assert left_out in str(none) and left_out in none._repr_html_()
     one = zero.where(metric="window_transfer_percent")
     one = one[["metric", "change", "unit", "change_percent", "word"]]
     assert str(one).splitlines()[1].split()[-3:] == ["0.00", "points", "equal"]
     part = change.metrics[["metric", "change_percent"]]
     assert str(part).splitlines()[8].split() == ["gpu_busy_percent", "+34.16"]
+    assert len(str(change.work.where(verdict="none")).splitlines()) > 20
     for column in change.metrics.columns:
         some = change.metrics[["metric", "unit", column]].head(3)
         assert str(some) and some._repr_html_()
     assert shown["kernels"] == ["211", "211", "0.00", "equal"]
     assert shown["tokens_per_s"][2:] == ["+34.70", "higher"]
+    head, first, *_ = str(change.work).splitlines()
+    assert "word" in head.split() and "shorter" in first.split() and "new" in str(change.work)
+    assert f"{len(change.work.where(verdict='none'))} rows without a change" in str(change.work)
+    assert set(change.work.where(verdict="none")["word"]) == {
+        "equal",
+        "new",
+        "not comparable",
+        "inconclusive",
+        "too small",
+        "within noise",
+    }
     with pytest.raises(KeyError, match="did you mean 'change_percent'"):
         change.metrics["change %"]
     assert str(change.work).splitlines()[0].split()[:4] == ["stage", "name", "before", "after"]
@@ -186,8 +216,50 @@ def test_tables_show_the_change_first(monkeypatch: pytest.MonkeyPatch) -> None:
         ns = row["before.ns"]
         percent = pytest.approx(100 * row["change_ns"] / ns) if ns else None
         assert row["change_percent"] == percent
-    assert "<th" in change.work._repr_html_() and ">change %</th>" in change.work._repr_html_()
-    assert "omit <code>_ns</code>" in change.work._repr_html_()
+    # A heading says what column it is of.
+    heading = "<abbr title='change_percent'>change %</abbr></th>"
+    assert "<th" in change.work._repr_html_() and heading in change.work._repr_html_()
+    assert "headings" in str(change.work) and "headings" not in change.work._repr_html_()
+
+
+@needs_launcher
+def test_work_has_the_words_of_the_page() -> None:
+    sides = (SAMPLES / "vllm_sorting", SAMPLES / "vllm_server")
+    words = [str(stage2.launcher_path()), "diff", "--full", str(sides[0]), "--against"]
+    page = subprocess.run([*words, str(sides[1])], capture_output=True, text=True, check=True)
+    stages = re.findall(r"^## `(.*?)`\n(.*?)(?=^## )", page.stdout, re.MULTILINE | re.DOTALL)
+    shown = {
+        (stage, name): word
+        for stage, text in stages
+        for name, word in re.findall(r"^\| `(.*?)` \|.*\| ([\w ]+) \|$", text, re.MULTILINE)
+    }
+    work = stage2.diff(*sides).work
+    known = {(row["stage"], row["name"]): row["word"] for row in work}
+    both = {key: word for key, word in shown.items() if key in known}
+    assert len(both) == 6 and both == {key: known[key] for key in both}
+
+
+def test_an_interval_is_also_relative() -> None:
+    metric = {"metric": "step_ms", "before": 12.48, "after": 4.6, "change": -7.88}
+    side = {"name": "a", "ns": 200.0}
+    kernel = {"before": side, "after": {**side, "ns": 150.0}, "change_ns": -50.0}
+    stage = {
+        "stage": "decode",
+        "per": "token",
+        "metrics": [{**metric, "interval": [-8.96, -6.89]}, metric],
+        "work": [
+            {**kernel, "interval": [-60.0, -40.0]},
+            {**kernel, "before": None},
+            {**kernel, "after": None},
+        ],
+    }
+    change = stage2.Diff({"stages": [stage], "run": []})
+    percent = change.metrics["interval_percent"]
+    assert percent[0] == pytest.approx((-71.8, -55.2), abs=0.05) and percent[1] is None
+    assert change.work["interval_percent"] == [(-30.0, -20.0), None, None]
+    assert change.work["word"][1:] == ["new", "gone"]
+    shown = change.metrics[["interval", "interval_percent"]]
+    assert str(shown).splitlines()[1] == "(-8.96, -6.89)  (-71.79, -55.21)"
 
 
 @needs_launcher
@@ -220,17 +292,32 @@ def test_what_cannot_be_compared_is_said(tmp_path: Path, monkeypatch: pytest.Mon
     ) as caught:
         stage2.diff(run, run, fail_if="decode.nothing>5")
     assert "--help" not in str(caught.value)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(stage2.DiffError, match=r"COMMAND` makes a run$"):
+        stage2.diff(run, "/nope")
+    with pytest.raises(stage2.DiffError, match=r"^the runs were not compared: \. is "):
+        stage2.diff(run, "")
     # A run without GPU work is there, and is no alternative.
     empty = tmp_path / "tmp/stage2/demo1"
     empty.mkdir(parents=True)
     record = json.loads((SAMPLES / "vllm_sorting/run.json").read_text())
     record["coverage"]["verdict"]["status"] = "empty"
     (empty / "run.json").write_text(json.dumps(record))
-    monkeypatch.chdir(tmp_path)
     with pytest.raises(stage2.DiffError, match=r"^the runs were not compared: x does not exist$"):
         stage2.diff(run, "x")
     with pytest.raises(stage2.DiffError, match=r"^after has no runs"):
         stage2.diff(run, [])
+    # The command line wraps its errors, and names commands that are none here.
+    for width in ("40", "200"):
+        monkeypatch.setenv("COLUMNS", width)
+        for condition, why in (
+            ("decode.step>+5%", "there is no metric `step`; did you mean `step_ms`"),
+            ("decode.step_ms", "it has neither > nor <: write 'STAGE"),
+        ):
+            with pytest.raises(stage2.DiffError) as caught:
+                stage2.diff(run, run, fail_if=condition)
+            assert str(caught.value).startswith(f"fail_if {condition!r}: {why}")
+            assert "--" not in str(caught.value)
 
 
 def test_arguments_of_another_type_are_named() -> None:

@@ -79,3 +79,9 @@ def test_the_tables_and_columns_that_are_named_exist() -> None:
         for column in re.findall("`(.*?)`", columns):
             assert column in run.table(named[-1]).columns, (table, column)
     assert sorted(named) == sorted(run.tables)
+    listed = re.findall(
+        r"^\| `change\.(\w+)` \| .* \| (.*) \|$", section("Compare runs"), re.MULTILINE
+    )
+    assert [table for table, _ in listed] == ["metrics", "work", "conditions"]
+    for table, columns in listed:
+        assert set(re.findall("`(.*?)`", columns)) <= set(stage2.Table(table).columns)

@@ -62,7 +62,8 @@ def test_a_gate_fails_with_the_comparison(
     launcher.write_text(f'#!/bin/sh\necho "told: $*"\nexit {status}\n')
     launcher.chmod(0o755)
     monkeypatch.setattr(_install, "_launchers", lambda: iter([launcher]))
-    words = f"run='new', baseline='old', fail_if=[{fails_if}], expect=[{fails_if}]"
+    words = f"baseline='old', fail_if=[{fails_if}], expect=[{fails_if}]"
+    words += ", run=['new-1', 'new-2'], strict=True"
     pytester.makepyfile(f"def test_it(stage2_gate): stage2_gate({words})")
     options = ["--stage2-fail-if", "prefill.busy>1"] if fails_if else []
     result = pytester.runpytest_inprocess("-p", "stage2.pytest_plugin", *options)
@@ -73,5 +74,5 @@ def test_a_gate_fails_with_the_comparison(
     result.stdout.fnmatch_lines([f"*{said}*"])
     if fails_if:
         given = "--fail-if=decode.step_ms>+5% --expect=decode.step_ms>+5%"
-        told = f"told: diff {given} --fail-if=prefill.busy>1 old new"
+        told = f"told: diff {given} --fail-if=prefill.busy>1 --strict old --against new-1 new-2"
         result.stdout.fnmatch_lines([f"*{told}*"])

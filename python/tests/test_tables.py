@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import importlib.util
 import json
 import pickle
@@ -301,6 +302,14 @@ def test_a_part_of_a_table_is_a_table() -> None:
     assert "3 rows" in repr(kernels.head(3))
     if importlib.util.find_spec("pandas"):
         assert kernels.head(2).to_pandas().shape == (2, len(kernels.columns))
+    for frame_of in map("to_{}".format, filter(importlib.util.find_spec, LIBRARIES)):
+        frame = getattr(kernels, frame_of)(columns=("calls", "stage"))
+        assert list(frame.columns) == ["calls", "stage"]
+        assert getattr(sample("vllm_sorting"), frame_of)("stages", "stage").shape == (4, 1)
+        with pytest.raises(KeyError, match="no column 'grid'; did you mean"):
+            getattr(kernels, frame_of)(["grid"])
+        with pytest.raises(TypeError, match="a list of names of columns, not 3"):
+            getattr(kernels, frame_of)(columns=3)
     with pytest.raises(KeyError, match=r"no column 'grid'; did you mean 'launch\.grid'"):
         kernels["grid"]
     with pytest.raises(KeyError, match="no column 'qqq'; `columns` has all names"):
@@ -332,6 +341,7 @@ def test_a_heading_or_a_value_leads_to_its_column() -> None:
     stages = sample("vllm_sorting").stages
     said: dict[str, str] = {
         "p50": "did you mean 'p50_ns'?",
+        "idle %": "did you mean 'idle_percent'?",
         "decode": "it is a value of 'stage'; select rows with `row(stage='decode')`",
         "qqqq": "`columns` has all names: 'stage', 'per', 'p50_ns', ",
         "tokens": "did you mean 'tokens_per_s' or 'tokens_counted' or 'tokens_per_step'?",
@@ -386,16 +396,23 @@ def test_rows_are_selected_by_their_values() -> None:
         run.stages.row(stag="decode")
     with pytest.raises(TypeError, match="row needs the value of a column: stage="):
         run.stages.row()
+    by_number: Any = run.stages.row
+    with pytest.raises(TypeError, match=r"`table\[0\]` is a row by its number"):
+        by_number(0)
     # A list is a shape as well.
     assert run.kernels.where(stage="decode", **{"launch.grid": [132, 1, 1]}) == of_decode
     with pytest.raises(ValueError, match=r"no row of 'kernels' has launch\.grid=\[1\]"):
         run.kernels.row(**{"launch.grid": [1]})
     # Of other columns, it is any of its values.
-    for several in (["decode", "mixed", "x"], {"decode", "mixed"}):
+    for several in (["decode", "mixed", "x"], {"decode", "mixed"}, ("decode", "mixed")):
         assert run.stages.where(stage=several)["stage"] == ["decode", "mixed"]
     shapes = run.kernels.where(stage="decode", **{"launch.grid": [(132, 1, 1), [1, 1, 1]]})
     assert set(shapes["launch.grid"]) == {(132, 1, 1), (1, 1, 1)}
     assert run.findings.where(subject=[None, 3]) == run.findings
+    assert run.steps.where(first=range(3)) == run.steps.where(first=[0, 1, 2]) != []
+    for library in filter(importlib.util.find_spec, LIBRARIES):
+        column: Any = importlib.import_module(library).Series(["decode", "mixed"])
+        assert run.stages.where(stage=column)["stage"] == ["decode", "mixed"]
     with pytest.raises(ValueError, match=rf"has stage=\['x', 'zzz'\]; {there}"):
         run.stages.row(stage=["x", "zzz"])
     with pytest.raises(ValueError, match="2 rows of 'stages' have stage="):
@@ -414,6 +431,8 @@ def test_a_name_that_a_row_lacks_is_explained_as_that_of_a_column() -> None:
     assert row.get("p50") is None and "p50" not in row
     with pytest.raises(AttributeError, match=r"a row has no attribute 'p50'; use `row\['p50_ns"):
         assert row.p50
+    with pytest.raises(AttributeError, match=r"no attribute 'q'; .* columns: `row\['stage'\]`"):
+        assert row.q
     assert "calls" in run.kernels and "cals" not in run.kernels
     assert run.stages[0] in run.stages and run.kernels[0] not in run.stages
 
@@ -451,17 +470,30 @@ def test_what_only_frames_have_leads_to_what_tables_have() -> None:
         ("query", "use `where`"),
         ("tail", r"use `\[-5:\]`"),
         ("groupby", "a frame has more"),
+        ("describe", "a frame has more"),
+        ("sample", "a frame has more"),
+        ("iterrows", "use `for row in table`"),
     ):
         with pytest.raises(AttributeError, match=rf"{instead}.*`to_pandas\(\)`"):
             getattr(kernels, name)
     calls = kernels["calls"]
     assert calls == list(calls) and max([calls, [1]]) is calls and isinstance(calls, list)
-    for change in (lambda: calls > 3, lambda: calls / 2, lambda: calls < calls, lambda: calls.sum):
+    for change in (
+        lambda: calls > 3,
+        lambda: calls / 2,
+        lambda: calls < calls,
+        lambda: calls.sum,
+        lambda: calls * 2,
+        lambda: calls + 1,
+        lambda: 1 / calls,
+        lambda: -calls,
+    ):
         with pytest.raises(
             (AttributeError, TypeError), match=r"`to_pandas\(\)\['calls'\]` is a col"
         ):
             change()
     assert pickle.loads(pickle.dumps(calls)) == calls
+    assert sum(calls) == sum(list(calls)) and len(calls + calls) == 2 * len(calls)
 
 
 def test_tables_of_the_same_name_can_be_joined() -> None:
@@ -600,7 +632,26 @@ def test_what_is_no_attribute_or_key_leads_to_what_is_meant() -> None:
         print(run.stages.p50_ns)
     with pytest.raises(AttributeError, match="did you mean 'columns'"):
         print(run.stages.colums)
+    for use in (lambda: run.decode, lambda: run["decode"]):
+        with pytest.raises(
+            (AttributeError, TypeError), match=r"`run\.stages\.row\(stage='decode'\)`"
+        ):
+            use()
+    with pytest.raises(AttributeError, match=r"no attribute 'summary'; its tables are attributes"):
+        print(run.summary)
+    with pytest.raises(TypeError, match="not the table 'stages' itself"):
+        run.to_pandas(run.stages)
+    change: Any = stage2.Diff({"lines": [], "verdict": "Changed", "stages": []})
+    with pytest.raises(
+        AttributeError, match=r"a Diff has no attribute 'verdict'; use `lines\['verd"
+    ):
+        print(change.verdict)
+    with pytest.raises(AttributeError, match="its tables: `metrics` and `work`"):
+        print(change.to_pandas)
+    assert copy.copy(change).lines == change.lines
     assert not hasattr(run.stages, "__array__")
+    assert run.stages._ipython_key_completions_() == run.stages.columns
+    assert "sort_by" in dir(run.stages) and not {"append", "sort"} & set(dir(run.stages))
 
 
 @pytest.mark.parametrize("width", [40, 80, 132])
@@ -679,16 +730,22 @@ def test_findings_and_takeaways_show_their_remedies(monkeypatch: pytest.MonkeyPa
             "recommendations": ["text", "why"],
         }
         for name, columns_of in shown.items():
-            table = run.table(name)
-            head, *lines = str(table).splitlines()
-            at = head.find(columns_of[0])
-            following = head[at:].split()[1:]
-            end = head.index(following[0]) if following else None
-            # Without the spaces, because words are split where a line has no room for them.
-            text = "".join("".join(line[at:end].split()) for line in lines)
-            for row in table[:20]:
-                for column in columns_of:
-                    assert "".join((row[column] or "").split()) in text, (path, name, column)
+            for first in range(0, 20, 3):
+                table = run.table(name)[first : first + 3]
+                head, *lines = str(table).splitlines()
+                at = head.find(columns_of[0])
+                following = head[at:].split()[1:]
+                end = head.index(following[0]) if following else None
+                # Without the spaces, because words are split where a line has no room for them.
+                text = "".join("".join(line[at:end].split()) for line in lines)
+                for row in table:
+                    for column in columns_of:
+                        assert "".join((row[column] or "").split()) in text, (path, name, column)
+    # All recommendations fit a screen; the reasons of the first ones are shown if asked for.
+    advice = sample("vllm_sorting").recommendations
+    assert len(advice) == 6 and len(str(advice).splitlines()) <= 24
+    assert "recommendations[:3] also shows why" in str(advice)
+    assert "not shown: why, " in str(advice) and "why:" in str(advice[:3])
 
 
 @pytest.mark.parametrize("width", [40, 48, 80])
@@ -771,6 +828,20 @@ def test_a_table_is_sorted_by_columns() -> None:
     with pytest.raises(TypeError, match="needs the name of a column"):
         kernels.sort_by([])
     assert kernels == before
+    # As frames take it.
+    unlike: Any = kernels.sort_by
+    for call in (
+        lambda: unlike("total_ns", True),
+        lambda: unlike("total_ns", ascending=False),
+        lambda: unlike("total_ns", reverse=True),
+        lambda: unlike("total_ns", kernels["calls"]),
+    ):
+        with pytest.raises(TypeError, match=r"use `sort_by\('total_ns', descending=True\)`"):
+            call()
+    with pytest.raises(TypeError, match=r"not <function .*: use `sort_by"):
+        unlike(lambda row: row["calls"])
+    with pytest.raises(TypeError, match="one value for all columns"):
+        unlike("stage", "calls", descending=[True, False])
 
 
 def test_rows_are_chosen_by_a_function() -> None:
@@ -779,8 +850,14 @@ def test_rows_are_chosen_by_a_function() -> None:
     assert {row["stage"] for row in frequent} == {"decode"} and min(frequent["calls"]) > 5_000
     expected = [row for row in kernels if row["stage"] == "decode" and row["calls"] > 5_000]
     assert list(frequent) == expected != list(kernels)
+    with pytest.raises(TypeError, match=r"None \(not known\) in some row; write `where\(lambda r"):
+        kernels.where(lambda row: row["p99_ns"] > 5)
+    assert kernels.where(lambda row: row["p99_ns"] is not None and row["p99_ns"] > 5)
     with pytest.raises(TypeError, match=r"\(stage=\.\.\.\) and functions of a row"):
         kernels.where("decode")
+    for table in (kernels, kernels.head(0)):
+        with pytest.raises(TypeError, match=r"`where\(lambda row: row\['calls'\] \.\.\.\)`"):
+            table.where(calls=lambda calls: calls > 100)
 
 
 def test_a_heading_leads_to_its_column() -> None:
@@ -789,6 +866,10 @@ def test_a_heading_leads_to_its_column() -> None:
         stages.p50  # noqa: B018
     with pytest.raises(KeyError, match="did you mean 'p50_ns'"):
         stages["p50"]
+    causes = sample("vllm_sorting").host_causes
+    assert str(causes).split()[:4] == ["stage", "%", "error", "%"]
+    with pytest.raises(KeyError, match="did you mean 'percent'"):
+        causes["%"]
 
 
 def test_a_table_is_read_only() -> None:

@@ -867,7 +867,7 @@ mod tests {
             "no number is cut"
         );
         assert_eq!(
-            fitted(numbers, 60, 1),
+            fitted(numbers, 59, 1),
             ["with caveats: prompt tokens in a prefill step; more: --full"]
         );
     }
