@@ -156,12 +156,14 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
     match &args.output {
         Some(path) => {
             write(path, &text, terminal)?;
-            printed(&summary())?;
+            if !args.json {
+                printed(&summary())?;
+            }
         }
         None => drop(printed(&text)?),
     }
-    // A screen names them already, and with -o one is printed.
-    if !to_file && (args.json || args.full) {
+    // A screen names them already, and with -o a page is followed by one.
+    if args.json || (args.full && !to_file) {
         view::warnings(&diff).iter().for_each(|finding| terminal.finding(finding));
     }
     view::unlike(&diff).iter().for_each(|finding| terminal.finding(finding));
