@@ -2,7 +2,8 @@
 //!
 //! The options that decide what counts as a result are [`Acceptance`].
 
-use stage2_model::{PassStatus, Status};
+use stage2_model::finding::Id;
+use stage2_model::{Finding, PassStatus, Status};
 
 use crate::bundle::PassRecord;
 use crate::cli::{Acceptance, FailOn, RequiredPass};
@@ -48,9 +49,7 @@ impl Acceptance {
         match outcome.status {
             // What was asked for is there.
             Status::Empty if outcome.is_summary() => None,
-            Status::Empty if !self.allow_empty => {
-                Some("no GPU work was recorded (--allow-empty lets such a run pass)")
-            }
+            Status::Empty if !self.allow_empty => Some("--allow-empty lets such a run pass"),
             Status::Partial if self.fail_on == Some(FailOn::Partial) => {
                 Some("the coverage is partial, and --fail-on partial was given")
             }
@@ -89,20 +88,22 @@ impl Acceptance {
         let Some(outcome) = outcome else { return EXIT_NO_RESULT };
         let unmet = self.unmet(passes, &outcome.read);
         let unmet = (!unmet.is_empty()).then(|| format!("--require: {}", unmet.join(", and ")));
-        let objection = self.objection(outcome).map(str::to_owned);
-        // With -q, the error about the reports has said it, with the reason.
-        let is_told = terminal.is_quiet() && outcome.status == Status::Empty;
-        let objection = objection.map(|why| if is_told { ALLOW_EMPTY.to_owned() } else { why });
-        let reasons: Vec<String> = objection.into_iter().chain(unmet).collect();
-        for why in &reasons {
-            terminal.error(&format!("exit status {EXIT_NO_RESULT}: {why}"));
+        let objection = self.objection(outcome);
+        let text = |why: &str| format!("exit status {EXIT_NO_RESULT}: {why}");
+        match objection.map(text) {
+            Some(text) if outcome.status == Status::Empty => {
+                // The reason is in the last lines. With -q it was the error, whose remedy follows.
+                let is_reason = |of: &&Finding| of.id == Id::GpuNoWork && terminal.is_quiet();
+                let reason = outcome.findings.iter().find(is_reason);
+                let remedy = reason.map(|of| format!("{}; ", of.remedy)).unwrap_or_default();
+                terminal.hint(&format!("{remedy}{text}"));
+            }
+            objection => objection.iter().for_each(|text| terminal.error(text)),
         }
-        if reasons.is_empty() { 0 } else { EXIT_NO_RESULT }
+        unmet.iter().for_each(|why| terminal.error(&text(why)));
+        if objection.is_none() && unmet.is_none() { 0 } else { EXIT_NO_RESULT }
     }
 }
-
-/// What can be done about the exit status of a run without GPU work.
-const ALLOW_EMPTY: &str = "--allow-empty lets such a run pass";
 
 impl RequiredPass {
     /// Why the pass left no result; none: it left one.

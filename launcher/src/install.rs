@@ -24,6 +24,11 @@ pub(crate) fn listed(places: &[PathBuf]) -> String {
     places.iter().map(|place| format!("{LISTED}{}", visible_path(place))).collect()
 }
 
+/// A text that has such lines, in one line.
+pub(crate) fn in_one_line(text: &str) -> String {
+    text.replacen(LISTED, " ", 1).replace(LISTED, ", ")
+}
+
 /// How a user gets this program and the files that belong to it.
 pub(crate) const HOW_TO_INSTALL: &str = "install both from the wheel (`pip install`) or the tar file, \
      or build both with `cargo build --release`";

@@ -125,8 +125,12 @@ impl Terminal {
         let (what, hint) = with_hint(text);
         labelled(AnsiColor::Red.on_default(), "error:", what);
         if let Some(hint) = hint {
-            labelled(AnsiColor::Cyan.on_default(), "hint:", hint);
+            self.hint(hint);
         }
+    }
+
+    pub(crate) fn hint(&self, text: &str) {
+        labelled(AnsiColor::Cyan.on_default(), "hint:", text);
     }
 }
 

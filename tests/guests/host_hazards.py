@@ -38,6 +38,25 @@ def launch_and_spin(seconds: float = 0.5) -> None:
     spin(seconds)
 
 
+def sampler_turns() -> int:
+    """How often the thread that samples has got a processor."""
+    for task in os.listdir("/proc/self/task"):
+        with open(f"/proc/self/task/{task}/comm", encoding="ascii") as file:
+            is_sampler = file.read() == "stage2-host\n"
+        if is_sampler:
+            with open(f"/proc/self/task/{task}/schedstat", encoding="ascii") as file:
+                return int(file.read().split()[2])
+    return 0
+
+
+def launch_until_sampled() -> None:
+    """Launch, and compute until there are samples: on a busy machine the sampler may start late and run seldom."""
+    launch()
+    end = clock() + 60
+    while sampler_turns() < 100 and clock() < end:
+        spin(0.05)
+
+
 def sub_interpreters() -> None:
     """Compute in two sub-interpreters and in the main one."""
     try:
@@ -291,7 +310,7 @@ def forged_build() -> None:
     runtime = ctypes.c_char.in_dll(ctypes.pythonapi, "_PyRuntime")
     told = ctypes.c_uint64.from_address(ctypes.addressof(runtime) + 16)
     told.value = 1
-    launch_and_spin()
+    launch_until_sampled()
     told.value = 0
 
 
@@ -342,5 +361,6 @@ if __name__ == "__main__":
         "stale_number": stale_number,
         "unmapped": unmapped,
         "spin": launch_and_spin,
+        "sampled": launch_until_sampled,
     }
     hazards[sys.argv[1]]()

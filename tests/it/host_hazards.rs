@@ -359,13 +359,13 @@ fn a_build_without_the_gil_is_refused() {
         assert!(all.samples.len() >= 5 && all.samples.iter().all(|sample| sample.stack == 0));
     };
     match free_threaded() {
-        Some((minor, python)) => check(minor, &hazard(python, "spin").run()),
+        Some((minor, python)) => check(minor, &hazard(python, "sampled").patience(120).run()),
         None => common::not_allowed("a build without the GIL: set STAGE2_TEST_PYTHONS to one"),
     }
     // From 3.13 on, a build tells that it has no GIL in a field that another build can have as well.
     with_each_at_once(|minor, python| {
         if minor >= 13 {
-            check(minor, &hazard(python, "forged_build").run());
+            check(minor, &hazard(python, "forged_build").patience(120).run());
         }
     });
 }

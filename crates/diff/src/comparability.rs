@@ -295,7 +295,7 @@ pub(crate) fn differences(before: &[Run<'_>], after: &[Run<'_>]) -> Vec<Differen
     found
 }
 
-/// What a difference means that is none for sure.
+/// What a difference means that may be none.
 pub const NOT_RECORDED: &str = "not recorded on one side";
 /// What a GPU runs at.
 const CLOCKS: [&str; 2] = ["SM clock, MHz", "memory clock, MHz"];

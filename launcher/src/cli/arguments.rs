@@ -150,7 +150,7 @@ pub(crate) struct DiffArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
     /// Also write the whole page to this file: for a browser if its name ends in .html or .htm, and as Markdown if
-    /// it ends in .md or .txt, or has no ending (with --json: JSON, .json)
+    /// it ends in .md or .txt, or has no ending. With --json, write JSON (.json), and print nothing
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }

@@ -250,9 +250,11 @@ fn without_verb(named: &Command, words: &[OsString], error: &clap::Error) -> Opt
                 && *other != word
             {
                 let other = shown(other);
-                return Some(format!(
-                    "`{other}` is not a verb of {name}; it is one of {verbs}. {see}"
-                ));
+                let instead = match verb_meant(Some(named), &other) {
+                    Some(verb) => format!("did you mean `{verb}`?"),
+                    None => format!("it is one of {verbs}. {see}"),
+                };
+                return Some(format!("`{other}` is not a verb of {name}; {instead}"));
             }
             format!(
                 "the verb is missing: stage2-launch {name} {word} VERB; it is one of {verbs}. {see}"
@@ -326,7 +328,6 @@ fn target_behind(named: &Command, words: &[OsString], error: &clap::Error) -> Op
 /// The verb of a subcommand that a word stands for: one that other programs have, or a mistyped one that was taken for
 /// the target.
 fn other_verb(named: Option<&Command>, words: &[OsString], error: &clap::Error) -> Option<String> {
-    let verbs = || named.into_iter().flat_map(Command::get_subcommands).map(Command::get_name);
     let has_verb =
         named.is_some_and(|named| words.iter().any(|w| named.find_subcommand(w).is_some()));
     let is_missing = error.kind() == ErrorKind::MissingSubcommand
@@ -334,17 +335,24 @@ fn other_verb(named: Option<&Command>, words: &[OsString], error: &clap::Error) 
     if is_missing {
         let of = |word: &&OsString| named.is_some_and(|named| **word == *named.get_name());
         let bare = words.iter().skip(1).find(|word| !of(word) && !is_option(word))?;
-        let bare = bare.to_string_lossy();
-        let other = OTHER_VERBS.iter().find(|(name, _)| *name == bare).map(|(_, ours)| *ours);
-        let other = other.filter(|ours| verbs().any(|verb| verb == *ours));
-        return other.or_else(|| most_like(&bare, verbs())).map(str::to_owned);
+        return verb_meant(named, &bare.to_string_lossy()).map(str::to_owned);
     }
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
         return None;
     };
-    let other = OTHER_VERBS.iter().find(|(name, _)| name == word).map(|(_, ours)| *ours);
-    let other = other.filter(|ours| verbs().any(|verb| verb == *ours));
-    other.or_else(|| most_like(word, verbs())).map(str::to_owned)
+    verb_meant(named, word).map(str::to_owned)
+}
+
+/// The verb of a subcommand that a word stands for, also a mistyped one of other programs.
+fn verb_meant<'c>(named: Option<&'c Command>, word: &str) -> Option<&'c str> {
+    let verbs = || named.into_iter().flat_map(Command::get_subcommands).map(Command::get_name);
+    let ours = |word: &str| {
+        let (_, ours) = OTHER_VERBS.into_iter().find(|(name, _)| *name == word)?;
+        verbs().find(|verb| *verb == ours)
+    };
+    ours(word)
+        .or_else(|| most_like(word, verbs()))
+        .or_else(|| ours(most_like(word, OTHER_VERBS.iter().map(|(name, _)| *name))?))
 }
 
 /// What other programs call a verb of `ctl` or `baseline`.
@@ -614,7 +622,9 @@ fn as_run(words: &[OsString], at: usize) -> Option<String> {
 }
 
 /// What other programs call a subcommand of ours.
-const OTHER_NAMES: [(&str, &str); 35] = [
+const OTHER_NAMES: [(&str, &str); 37] = [
+    ("docs", "--help"),
+    ("live", "top"),
     ("trace", "run"),
     ("collect", "run"),
     ("capture", "run"),

@@ -182,7 +182,7 @@ fn no_question(args: &AskArgs) -> Failure {
         let run = quote(&args.question);
         let word = args.run.to_string_lossy();
         let asked = word.parse::<Question>().ok().map(Question::name);
-        let wrong = if let Some(asked) = asked.or_else(|| meant(&word)) {
+        let wrong = if let Some(asked) = asked.or_else(|| near(&word)) {
             format!("the run comes before the question: stage2-launch ask {run} {asked}")
         } else {
             list();
@@ -194,13 +194,13 @@ fn no_question(args: &AskArgs) -> Failure {
         };
         return Failure::Usage(wrong);
     }
-    let meant = meant(&args.question);
-    if meant.is_none() {
+    let near = near(&args.question);
+    if near.is_none() {
         list();
     }
-    let hint = meant.map_or_else(
+    let hint = near.map_or_else(
         || "; choose one of the list".to_owned(),
-        |meant| format!("; did you mean `{meant}`?"),
+        |near| format!("; did you mean `{near}`?"),
     );
     let asked = shorten(&asked, ASKED_CHARS);
     Failure::Usage(format!("there is no question `{asked}`{hint}"))
@@ -249,6 +249,12 @@ fn meant(asked: &str) -> Option<&'static str> {
     let of_sentence = || Some(read_sentence(asked, [], false).ok()?.question);
     let question = if asked.contains(' ') { of_sentence() } else { question_meant(asked) };
     question.map(Question::name)
+}
+
+/// What a mistyped word stands for: the name of a question, or one of the other words for one.
+fn near(asked: &str) -> Option<&'static str> {
+    let others = || Question::all().flat_map(|question| question.aliases().iter().copied());
+    meant(asked).or_else(|| most_like(asked, others()))
 }
 
 /// The report of a run.

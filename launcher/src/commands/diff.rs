@@ -162,13 +162,15 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
     match &args.output {
         Some(path) => {
             write(path, &text, terminal)?;
-            printed(&summary())?;
+            if !args.json {
+                printed(&summary())?;
+            }
         }
         None => drop(printed(&text)?),
     }
-    // A screen names them already, and with -o one is printed.
-    let is_page_of_script = args.full && !std::io::stdout().is_terminal();
-    if !to_file && (args.json || is_page_of_script) {
+    // A screen names them already, and with -o a page is followed by one.
+    let is_page_of_script = args.full && !to_file && !std::io::stdout().is_terminal();
+    if args.json || is_page_of_script {
         view::warnings(&diff).iter().for_each(|finding| terminal.finding(finding));
     }
     view::unlike(&diff).iter().for_each(|finding| terminal.finding(finding));

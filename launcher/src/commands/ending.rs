@@ -46,8 +46,12 @@ pub(super) fn tell_findings(
             Severity::Warning if finding.id == Id::WorkloadEnded => {
                 terminal.error(&finding.to_string())
             }
-            // The last lines show it, unless nothing is to be shown but errors.
-            Severity::Error if is_empty && finding.id == Id::GpuNoWork && !terminal.is_quiet() => {}
+            // The last lines show it, unless nothing is to be shown but errors. The exit status comes with the remedy.
+            Severity::Error if is_empty && finding.id == Id::GpuNoWork => {
+                if terminal.is_quiet() {
+                    terminal.error(&finding.what);
+                }
+            }
             _ => terminal.finding(finding),
         }
     }

@@ -61,8 +61,7 @@ pub(crate) fn import(args: MergeArgs, terminal: &Terminal) -> Result<u8, Failure
         around.iter().for_each(|folder| drop(std::fs::remove_dir(folder)));
         return Err(refused);
     }
-    let status = made.status(&acceptance, terminal);
-    made.tell(showing, terminal);
+    let status = made.tell(Some(&acceptance), showing, terminal);
     if made.outcome.is_ok() {
         terminal.place(&made.bundle.dir().join(PAGE));
     }
@@ -203,16 +202,24 @@ impl BundleMaker<'_> {
 }
 
 impl NewBundle {
-    pub(super) fn tell(&self, showing: BrowserOptions, terminal: &Terminal) {
+    /// What was found, and the exit status by the rules of what is a result.
+    pub(super) fn tell(
+        &self,
+        acceptance: Option<&Acceptance>,
+        showing: BrowserOptions,
+        terminal: &Terminal,
+    ) -> u8 {
         let dir = self.bundle.dir();
         tell_findings(&self.bundle.record, &self.outcome, terminal);
         if let Err(error) = &self.closed {
             terminal.error(&format!("{error:#}"));
         }
+        let status = acceptance.map_or(0, |acceptance| self.status(acceptance, terminal));
         tell_answer(&self.bundle.record, &self.outcome, dir, None, terminal);
         if showing.open {
             open_report(dir, terminal);
         }
+        status
     }
 
     /// Takes back a bundle of which nothing could be read: only the files state anything, and what was
@@ -250,7 +257,7 @@ impl NewBundle {
         self.outcome.as_ref().ok().filter(|_| self.has_merged() && self.closed.is_ok())
     }
 
-    pub(super) fn status(&self, acceptance: &Acceptance, terminal: &Terminal) -> u8 {
+    fn status(&self, acceptance: &Acceptance, terminal: &Terminal) -> u8 {
         match self.interrupted {
             Some(signal) => u8::try_from(128 + signal as i32).unwrap_or(u8::MAX),
             None => acceptance.status(0, self.result(), &self.bundle.record.passes, terminal),

@@ -472,7 +472,8 @@ impl Job {
         match run::find_library(configured, variable.as_deref(), &install::program()) {
             Library::Found(path) => Ok(path),
             missing if self.dry_run => {
-                findings.push(Id::RunWouldFail.found("a run would fail", missing.complaint(), ""));
+                let why = install::in_one_line(&missing.complaint());
+                findings.push(Id::RunWouldFail.found("a run would fail", why, ""));
                 Ok(missing.first_place().unwrap_or_else(|| LIBRARY.into()))
             }
             missing => {

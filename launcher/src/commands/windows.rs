@@ -124,7 +124,7 @@ impl BundleMaker<'_> {
                 window.pid, window.records, window.lost
             ));
         }
-        made.tell(BrowserOptions::default(), self.terminal);
+        made.tell(None, BrowserOptions::default(), self.terminal);
         Ok(made)
     }
 }

@@ -419,6 +419,7 @@ pub(crate) fn in_plain_words(text: &str) -> (String, String) {
         "a boolean" => "true or false",
         "a sequence" => "a list, e.g. [a,b]",
         "string or map" => "a word",
+        other if other.starts_with("struct ") => "keys with values",
         other => other,
     };
     (format!("must be {kind}"), String::new())
@@ -509,10 +510,25 @@ pub(crate) fn recompose(
         new.set(&key, node.clone());
     }
     check_keys(&new, &skeleton, "", &keys)?;
-    let mut whole = defaults;
+    let mut whole = defaults.clone();
     whole.merge(new);
     typed(whole)?;
+    let lost = || keeps(&Origins::new(), origins, run_dir);
+    check_types(&tree, defaults).map_err(|cause| damaged(&cause, lost()))?;
     Ok(tree)
+}
+
+/// Refuses values in the place of which reports would have the `defaults`. Keys of other versions do not count.
+fn check_types(tree: &Node, defaults: Node) -> Result<(), String> {
+    let known: Vec<String> = defaults.leaves().into_iter().map(|(key, _)| key).collect();
+    let is_known = |key: &str| known.iter().any(|own| within(own, key) || within(key, own));
+    let mut whole = defaults;
+    for (key, node) in tree.leaves() {
+        if is_in_reports(&key) && is_known(&key) {
+            whole.set(&key, node.clone());
+        }
+    }
+    typed(whole).map(drop).map_err(|error| error.to_string())
 }
 
 /// Refuses the `config.yaml` of a bundle (none: it is not there) if it is damaged, or lacks settings that the reports were
@@ -522,7 +538,11 @@ pub(crate) fn check_kept(
     recorded: &Origins,
     run_dir: &Path,
 ) -> Result<(), ConfigError> {
-    let read = text.map(|text| base(text, recorded));
+    let (defaults, _) = compose(&Request::default())?.resolved(run_dir)?;
+    let read = text.map(|text| {
+        let tree = base(text, recorded)?;
+        check_types(&tree, defaults).map(|()| tree)
+    });
     let there = read.iter().flatten().map(origins).next().unwrap_or_default();
     let kept = keeps(&there, recorded, run_dir);
     match read {
@@ -574,7 +594,7 @@ fn keeps(there: &Origins, recorded: &Origins, run_dir: &Path) -> Result<(), Lost
         file(origin).is_some() && file(origin) == defaults.get(key).and_then(|own| file(own))
     };
     let is_lost = |key: &str, origin: &str| {
-        (is_of_reports(key) || IN_TEXTS.iter().any(|part| within(key, part)))
+        is_in_reports(key)
             && !is_default(key, origin)
             && !there.keys().any(|now| within(now, key) || within(key, now))
     };
@@ -607,6 +627,10 @@ fn keeps(there: &Origins, recorded: &Origins, run_dir: &Path) -> Result<(), Lost
     };
     let more = if lost.len() > 1 { format!(" and {} more", lost.len() - 1) } else { String::new() };
     Err(Lost { keys: format!("{first}{more}"), again, removable })
+}
+
+fn is_in_reports(key: &str) -> bool {
+    is_of_reports(key) || IN_TEXTS.iter().any(|part| within(key, part))
 }
 
 fn is_of_reports(key: &str) -> bool {

@@ -9,6 +9,7 @@ use stage2_model::{EmptyCause, Severity};
 use super::check::{Check, CheckInfo, Fix, Group};
 use super::trial::{NoTrial, Trial};
 use crate::env::{NoAnswer, is_python};
+use crate::install::in_one_line;
 use crate::run::Library;
 use crate::workload;
 
@@ -100,7 +101,9 @@ pub(super) const PRELOAD: CheckInfo = CheckInfo {
 
 /// Judges the library. `recorded`: the version in the trace file of the trial.
 pub(super) fn collector(library: &Library, recorded: Option<&str>) -> Check {
-    let Library::Found(path) = library else { return COLLECTOR.case(0, library.problem()) };
+    let Library::Found(path) = library else {
+        return COLLECTOR.case(0, in_one_line(&library.problem()));
+    };
     let own = env!("CARGO_PKG_VERSION");
     let path = path.display();
     match recorded {

@@ -110,6 +110,8 @@ fn what_does_not_exist_is_answered_with_the_list() {
     assert.stdout("").stderr(list.and(contains("no question `when\\x1b`")));
     let assert = sandbox.launch_strictly(&["ask", &run, "lat-ranks"]).assert().code(2);
     assert.stdout("").stderr(says("no question `lat-ranks`; did you mean `late-ranks`?\n"));
+    let assert = sandbox.launch_strictly(&["ask", &run, "wyh"]).assert().code(2);
+    assert.stdout("").stderr(says("no question `wyh`; did you mean `why`?\n"));
     let of = |words: &[&str]| lossy(&sandbox.launch(words).output().expect("output").stdout);
     for (words, typed) in [
         (&["why", "is", "it", "slow"][..], &["summary"][..]),

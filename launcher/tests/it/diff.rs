@@ -104,6 +104,9 @@ fn an_output_named_html_is_a_page_for_a_browser() {
         let text = fs::read_to_string(sandbox.path(name)).expect(name);
         assert_eq!(text.starts_with("<!"), is_html, "{name}");
     }
+    let assert = sandbox.launch_strictly(&["diff", &a, &b, "--json", "-o", "d.json"]).assert();
+    assert.success().stdout("").stderr(contains("wrote d.json"));
+    assert!(common::read(&sandbox.path("d.json")).starts_with('{'));
     let words = ["diff", &a, &b, "--fail-if", "decode.tokens_per_s>+5%"];
     let said = contains("did you mean --fail-if 'decode.tokens_per_s<-5%'");
     sandbox.launch_strictly(&words).assert().stderr(said);

@@ -56,7 +56,11 @@ fn the_collector_is_found_in_a_package_of_python_or_every_place_is_named() {
     launch(&["--dry-run", "--", "true"])
         .success()
         .stdout(contains(format!("LD_PRELOAD={}", place.display())))
-        .stderr(contains("a run would fail"));
+        .stderr(
+            contains("a run would fail: the collector libstage2.so was not found at /")
+                .and(contains("\\n").not()),
+        );
+    launch(&["doctor"]).stdout(contains("was not found at /").and(contains("\\n").not()));
     launch(&["demo"]).code(70).stderr(contains("stage2-demo").and(contains("cargo build")));
     launch(&["demo", "--dry-run"]).success().stdout(contains("--device"));
     fs::copy(built("libstage2.so"), package.join("libstage2.so")).expect("the collector");

@@ -236,11 +236,15 @@ fn reports_whose_settings_are_gone_stay_as_they_are() {
     let cut = whole.split_inclusive('\n').take(20).collect::<String>();
     let words =
         "`stage2-launch report b hardware=h200 model/llm=llama_3_8b model.tokens.batch_size=4`";
+    let odd = whole.replacen("hidden_size: 4096", "hidden_size: x", 1);
+    assert_ne!(odd, whole);
     for (text, why) in [
         (Some(&*cut), words),
         (Some("a: ["), "unclosed bracket"),
         (Some("a: ["), words),
         (Some("- a"), "a mapping"),
+        (Some(&*odd), "`model.llm.shape.hidden_size`"),
+        (Some(&*odd), words),
         (None, words),
     ] {
         for more in [&[][..], &["report.top_n=5"]] {

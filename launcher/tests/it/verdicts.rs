@@ -37,6 +37,22 @@ fn nothing_recorded_is_no_result_unless_it_is_allowed() {
     run(&sandbox, &[], 0).code(70).stderr(contains("no GPU work").and(contains("--allow-empty")));
     assert_eq!(sandbox.run_json()["coverage"]["verdict"]["status"], "empty");
     assert!(sandbox.run_json()["coverage"]["empty"]["cause"].is_string());
+    // The reason once, and the exit status with what can be done.
+    let lines = |words: &[&str]| {
+        let words = [words, &["--light", "--", "true"]].concat();
+        let said = sandbox.launch_strictly(&words).assert().code(70);
+        let said = String::from_utf8_lossy(&said.get_output().stderr).into_owned();
+        assert_eq!(said.matches("no GPU work was recorded").count(), 1, "{said}");
+        let hint = said.lines().find(|line| line.contains("hint: ")).expect("a hint").to_owned();
+        assert!(hint.ends_with("exit status 70: --allow-empty lets such a run pass"), "{said}");
+        said.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let quiet = lines(&["-q"]);
+    assert!(quiet.len() == 2 && quiet[0].contains("error: no GPU work was recorded"), "{quiet:?}");
+    let shown = lines(&[]);
+    let block: Vec<_> = shown.iter().skip_while(|line| !line.is_empty()).skip(1).collect();
+    assert!(block.len() == 3 && block[0].starts_with("coverage: EMPTY: "), "{shown:?}");
+    assert!(!shown.iter().any(|line| line.contains("error: ")), "{shown:?}");
     run(&sandbox, &["--allow-empty"], 0).code(0).stderr(contains("--allow-empty").not());
     run(&sandbox, &[], 3).code(3).stderr(contains("exit status 70").not());
     // The same words for the reports of that run, written again.

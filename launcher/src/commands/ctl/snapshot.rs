@@ -115,9 +115,7 @@ pub(super) fn snapshot(
             window.pid, window.number, window.records, window.lost
         ));
     }
-    let status = made.status(&acceptance, terminal);
-    made.tell(showing, terminal);
-    Ok(status)
+    Ok(made.tell(Some(&acceptance), showing, terminal))
 }
 
 fn interrupted(signal: Signal, processes: &[ProcessWindow], terminal: &Terminal) -> u8 {
