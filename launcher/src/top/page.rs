@@ -36,7 +36,7 @@ use stage2_contract::order::Order as _;
 use stage2_contract::stats::P99_VALUES;
 use stage2_contract::text::numbers::count;
 use stage2_contract::text::shorten;
-use stage2_live::{FileState, Look, SILENT_NS, StageNumbers, Watched, Window, class_label};
+use stage2_live::{FileState, Look, SILENT_NS, StageNumbers, Watched, class_label};
 use stage2_model::{HOST_SAMPLES_LEAST, PathKind, PathRow, Role, TAIL_VALUES, TokenCounts};
 use stage2_read::roles::{Meant, RoleSettings};
 use stage2_read::trace::stats::Series;
@@ -285,7 +285,6 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
         return help(view, width, height);
     }
     let (kernels_shown, kernels_above) = (&view.kernels_shown, &view.kernels_above);
-    let view = &*without_numbers(view);
     let mut lines = head(view, width);
     let rows = rows(view);
     let chosen = view.state.chosen.min(rows.len().saturating_sub(1));
@@ -304,17 +303,19 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     let for_processes = view.look.processes.len().clamp(1, for_processes.max(1));
     let processes_in = |lines: usize| processes(view, (rows.get(chosen), &rows), lines, width);
     let mut processes = processes_in(for_processes);
-    let (minute, mut states) = match left >= 14 && view.ended.is_none() {
+    // Of a past that is still being read, they would look as if they were of now.
+    let is_now = view.ended.is_none() && !view.look.is_reading;
+    let (minute, mut states) = match left >= 14 && is_now {
         true => (minute(seen, rows.get(chosen), width), gpus(all_seen, left / 8, width)),
         false => (Vec::new(), Vec::new()),
     };
     // Of a run that has ended, they would be of its last second.
-    let counters = match view.ended {
-        None => counters(all_seen, (left / 8).max(1), width),
-        Some(_) => Vec::new(),
+    let counters = match is_now {
+        true => counters(all_seen, (left / 8).max(1), width),
+        false => Vec::new(),
     };
     let for_hosts = if left < 30 { left / 5 } else { left / 4 }.max(1);
-    let hosts_in = |lines: usize| match view.look.is_reading || is_first(view) {
+    let hosts_in = |lines: usize| match is_first(view) {
         true => Vec::new(),
         false => hosts(&of_run(view, rows.get(chosen)), rows.get(chosen), lines, width),
     };
@@ -378,19 +379,6 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     lines.extend(foot);
     lines.truncate(height);
     lines
-}
-
-/// While files are read, a part of their numbers would look like all of them: the page shows none.
-fn without_numbers(view: &View) -> Cow<'_, View> {
-    if !view.look.is_reading {
-        return Cow::Borrowed(view);
-    }
-    let mut view = view.clone();
-    for process in &mut view.look.processes {
-        process.window = Window::default();
-        (process.gpus, process.counters) = (Vec::new(), Vec::new());
-    }
-    Cow::Owned(view)
 }
 
 /// Processes that wait for a start.

@@ -137,10 +137,13 @@ fn all_that_matters_fits_into_80_by_24_without_colour() {
     (begun.look.processes[0].bytes, begun.look.behind_bytes) = (120 << 20, 180 << 20);
     begun.phases.clear();
     let shown_first = text(&begun, 80, 24);
-    assert!(shown_first[0].ends_with("2 processes  reading 120 of 300 MB"), "{shown_first:#?}");
+    assert!(
+        shown_first[0].ends_with("2 processes  reading 120 of 300 MB  10 s until 3 s ago"),
+        "{shown_first:#?}"
+    );
     begun.look.reading_left_s = Some(9);
     let first = text(&begun, 80, 24).swap_remove(0);
-    assert!(first.ends_with("reading 120 of 300 MB, 9 s left"), "{first}");
+    assert!(first.ends_with("reading 120 of 300 MB, 9 s left  10 s until 3 s ago"), "{first}");
     // Numbers that were shown stay.
     let mut later = begun.clone();
     (later.look.is_reading, later.look.catches_up) = (false, true);
@@ -152,16 +155,19 @@ fn all_that_matters_fits_into_80_by_24_without_colour() {
     );
     let row = shown_later.iter().find(|line| line.contains(" 72 node-1")).expect("a process");
     assert!(row.contains(" reading ") && row.contains("50.0"), "{shown_later:#?}");
+    // Those of a past that is read are shown with their time, and nothing that is taken for the present or for all.
     let whole = shown_first.join("\n");
-    assert!(
-        whole.contains("  read 40.0% of the trace files; numbers follow when all is read")
-            && whole.contains(" reading "),
-        "{whole}"
-    );
-    // What is read so far would look like all of it.
-    for part in ["decode", "gemm", "placed", "49.8", "NO WORK"] {
+    for part in ["> decode", "gemm", "50.0", "(all stages, 10 s until 3 s ago)", " reading "] {
+        assert!(whole.contains(part), "{part} is not in\n{whole}");
+    }
+    for part in ["placed", "412 W", "STEP ms"] {
         assert!(!whole.contains(part), "{part} is in\n{whole}");
     }
+    for process in &mut begun.look.processes {
+        process.window = Window::default();
+    }
+    let whole = text(&begun, 80, 24).join("\n");
+    assert!(whole.contains("  nothing yet in the first 40.0% of the trace files"), "{whole}");
     let decode = shown.iter().find(|line| line.starts_with("> decode")).expect("a row");
     let numbers: Vec<&str> = decode.split_whitespace().skip(2).collect();
     // 200 steps in 10 s, of 40 to 60 ms and 32 requests; 70 % of the time in steps busy, 10 % in gaps.
