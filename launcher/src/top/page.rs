@@ -187,6 +187,8 @@ struct Row {
     run: Option<String>,
     members: Option<BTreeSet<Id>>,
     processes: u64,
+    /// Of these, those that have a part in the rates.
+    with_rates: u64,
     sum: StageNumbers,
     /// What the times are of, as in a report, and how many of these ended per second.
     each_per_s: Option<f64>,
@@ -206,7 +208,7 @@ struct Row {
     with_tokens: u64,
     requests: Option<f64>,
     launches_per_s: f64,
-    /// Calls or steps with recorded work, and the processes, of which GPU work is recorded.
+    /// Calls or steps with recorded work; and the processes with rates of which GPU work is recorded.
     recorded: f64,
     with_gpu: u64,
     other_ns: u64,
@@ -448,6 +450,7 @@ fn rows(view: &View) -> Vec<Row> {
 fn rows_of_run(view: &View) -> Vec<Row> {
     let mut all: BTreeMap<&str, Row> = BTreeMap::new();
     let of_engine = of_engine(view);
+    let running = recorded(view);
     let windows = || shown(view).flat_map(|process| &process.window.stages);
     let of_engines: BTreeSet<&String> =
         windows().filter(|of| of.1.steps_with_requests > 0).map(|of| of.0).collect();
@@ -476,10 +479,15 @@ fn rows_of_run(view: &View) -> Vec<Row> {
                 true => (counted.window_ns, counted.busy_ns) = (0, 0),
                 false => {
                     row.other_ns = row.other_ns.saturating_add(other_ns(process, name, sum));
-                    (row.recorded, row.with_gpu) = (row.recorded + sum.each().1, row.with_gpu + 1)
+                    row.recorded += sum.each().1;
                 }
             }
             row.sum.add(&counted);
+            if is_old(&running, process) {
+                continue;
+            }
+            row.with_rates += 1;
+            row.with_gpu += u64::from(!process.has_no_gpu_records);
             let add = |to: &mut Option<f64>, of: u64| {
                 *to = Some(to.unwrap_or(0.0) + of as f64 / seconds).filter(|sum| *sum > 0.0);
             };
@@ -545,6 +553,12 @@ fn recorded(view: &View) -> BTreeSet<Id> {
     view.look.processes.iter().filter(is_recorded).map(id).collect()
 }
 
+/// Whether the last seconds of a process are of another time than those of the processes that are recorded now: it has no
+/// rates next to them.
+fn is_old(recorded: &BTreeSet<Id>, process: &Watched) -> bool {
+    !recorded.is_empty() && !recorded.contains(&id(process))
+}
+
 /// The process that the times of an engine are of once its run has ended, as in a report: its ranks run the same
 /// steps, so one with the most steps stands for all.
 fn of_engine(view: &View) -> Option<(String, u32)> {
@@ -575,8 +589,8 @@ impl Row {
 
     /// From sums to what is shown.
     fn finish(&mut self, view: &View) {
-        let processes = self.processes.max(1) as f64;
-        self.each_per_s = self.each_per_s.map(|sum| sum / processes);
+        let with_rates = self.with_rates.max(1) as f64;
+        self.each_per_s = self.each_per_s.map(|sum| sum / with_rates);
         let of_all = self.tokens_per_s.map(|sum| sum / self.with_tokens.max(1) as f64);
         self.tokens_per_s = run_tokens_per_s(&self.sum).or(of_all.filter(|rate| *rate > 0.0));
         // A report also knows those that only the command or the settings of the run state: of all of its processes.

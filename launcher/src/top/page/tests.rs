@@ -830,6 +830,32 @@ fn a_run_that_ended_next_to_a_live_one_has_its_age_and_no_rates() {
     assert_eq!(rates(&view), [[true; 3]; 2], "{:#?}", text(&view, 160, 40));
 }
 
+/// Hazard (Watching what runs): One rank ends before the others, and its last seconds lower or raise the rates of now.
+/// Promise: Rates are of the ranks that go on; one that has ended has none.
+#[test]
+fn a_rank_that_has_ended_has_no_part_in_the_rates() {
+    let mut view = view();
+    view.phases.clear();
+    for (process, part) in view.look.processes.iter_mut().zip([1, 4]) {
+        let decode = process.window.stages.get_mut("decode").expect("a stage");
+        (decode.steps, decode.launches) = (200 / part, 8_000 / part);
+        (decode.steps_with_tokens, decode.tokens) = (200 / part, 2_000 / part);
+    }
+    let rates = |view: &View| {
+        let shown = text(view, 160, 40);
+        let row = |start: &str| shown.iter().find(|line| line.contains(start)).expect("it").clone();
+        let (stage, rank) = (row("> decode "), row(" 72 node-1"));
+        let has = |part: &str| stage.contains(part);
+        (has(" 20.0 steps/s") && has(" 200 ") && has(" 800"), rank.trim_end().ends_with(" -"))
+    };
+    view.look.processes[1].state = FileState::Ended;
+    assert_eq!(rates(&view), (true, true), "{:#?}", text(&view, 160, 40));
+    // Both have: each over its own time.
+    view.look.processes[0].state = FileState::Ended;
+    assert_eq!(rates(&view), (false, false), "{:#?}", text(&view, 160, 40));
+    assert!(text(&view, 160, 40).join("\n").contains(" 12.5 steps/s"));
+}
+
 /// Processes of which the last one is late: its host waits for the GIL for longer than those of the others.
 fn with_late_rank(ranks: u64) -> View {
     let mut view = view();
