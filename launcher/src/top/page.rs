@@ -164,6 +164,9 @@ const HOST_COLUMNS: usize = 24;
 /// Lines that the tables share, from which kernels are among them.
 const KERNELS_FROM: usize = 10;
 
+/// Lines that the tables share on a high screen.
+const HIGH: usize = 30;
+
 /// Rows of kernels that are more important than a line for each GPU.
 const KERNELS_LEAST: usize = 6;
 
@@ -298,7 +301,10 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     let foot = foot(view, &rows, width, height.saturating_sub(lines.len() + 2));
     // What is left is shared; kernels get what the others leave.
     let left = height.saturating_sub(lines.len() + foot.len() + 4);
-    let for_stages = rows.len().clamp(1, (left / 3).max(1));
+    // On a low screen, operators have only the lines that nothing else needs.
+    let is_wanted = |row: &&Row| left >= HIGH || !is_unasked_operator(view, row);
+    let wanted = Some(rows.iter().filter(is_wanted).count()).filter(|wanted| *wanted > 0);
+    let for_stages = wanted.unwrap_or(rows.len()).clamp(1, (left / 3).max(1));
     // Where kernels have no room, processes have theirs.
     let is_low = left < KERNELS_FROM;
     let for_processes = if is_low { left.div_ceil(3) } else { left / 4 };
@@ -316,7 +322,7 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
         true => counters(all_seen, (left / 8).max(1), width),
         false => Vec::new(),
     };
-    let for_hosts = if left < 30 { left / 5 } else { left / 4 }.max(1);
+    let for_hosts = if left < HIGH { left / 5 } else { left / 4 }.max(1);
     let hosts_in = |lines: usize| match is_first(view) {
         true => Vec::new(),
         false => hosts(&of_run(view, rows.get(chosen)), rows.get(chosen), lines, width),
@@ -429,22 +435,26 @@ fn rows(view: &View) -> Vec<Row> {
             rows
         }
     };
-    // Those with work first, the model's in front, then what is no range of the program, and in one order whatever their
-    // numbers do.
-    let (roles, operators) = (RoleSettings::default(), OperatorSettings::default());
+    // Those with work first, the model's in front, then what is no range of the program, operators last, and in one order
+    // whatever their numbers do.
+    let roles = RoleSettings::default();
     rows.order_by_cached_key(|row| {
-        let name = row.name.clone();
-        let range = PathRow { name, kind: PathKind::Range, ..PathRow::default() };
         let place = match roles.of(&row.name, None) {
-            _ if is_operator(&range, &operators) => 3,
             Meant::Stage(Role::Prefill | Role::Decode) => 0,
             Meant::Stage(_) => 1,
             Meant::Apart(_) => 2,
         };
         let has_none = row.sum.launches == 0;
-        (has_none, row.name.starts_with('('), place, row.name.clone(), row.run.clone())
+        let is_last = is_unasked_operator(view, row);
+        (is_last, has_none, row.name.starts_with('('), place, row.name.clone(), row.run.clone())
     });
     rows
+}
+
+/// Whether a row is of an operator of PyTorch that nobody looks for.
+fn is_unasked_operator(view: &View, row: &Row) -> bool {
+    let range = PathRow { name: row.name.clone(), kind: PathKind::Range, ..PathRow::default() };
+    view.state.filter.is_empty() && is_operator(&range, &OperatorSettings::default())
 }
 
 fn rows_of_run(view: &View) -> Vec<Row> {

@@ -1546,6 +1546,17 @@ fn the_stages_of_the_model_come_before_many_other_ranges() {
     let of_stages = all.iter().filter(|line| line.starts_with("  aten::")).count();
     let empty = all.iter().filter(|line| line.is_empty()).count();
     assert!(of_stages > 12 && (empty == 0 || of_stages + 3 >= names.len()), "{all:#?}");
+    // On a low one, they take no line, and come after all that is no operator, unless they are looked for.
+    let has_operator = |shown: &[String]| shown.join("\n").contains("  aten::");
+    assert!(!has_operator(&shown), "{shown:#?}");
+    let mut view = view;
+    let stages = &mut view.look.processes[0].window.stages;
+    let outside = stages["decode"].clone();
+    stages.insert("(outside ranges)".to_owned(), outside);
+    let names: Vec<String> = rows(&view).into_iter().map(|row| row.name).collect();
+    assert_eq!(names[3], "(outside ranges)", "{names:?}");
+    view.state.filter = "aten".to_owned();
+    assert!(has_operator(&text(&view, 80, 24)), "{:#?}", text(&view, 80, 24));
 }
 
 /// Hazard (Watching what runs): An engine has ended, and the page shows other times and rates than its report: of all
