@@ -1199,7 +1199,15 @@ fn what_went_wrong_is_said_and_nothing_obeys_it() {
     let whole = words(&help.join(" "));
     assert!(HELP.iter().all(|(_, text)| whole.contains(&words(text))), "it is cut:\n{help:#?}");
     assert_eq!(help[0], "stage2-launch top: press any key to go back");
-    assert!(text(&view, 80, 24)[0].starts_with("lines 1-23 of "));
+    // All of it fits, with the order and the filter.
+    (view.state.processes_by, view.state.filter) =
+        (ProcessOrder::Wait, "flash_attention_fwd".into());
+    let help = text(&view, 80, 24);
+    assert!(help[0].ends_with("press any key to go back") && help.len() == 24, "{help:#?}");
+    let whole = help.join("\n");
+    for part in ["LOST; now: wait", "mean; now: time", "class; now: flash_"] {
+        assert!(whole.contains(part), "{part} is not in\n{whole}");
+    }
     view.state = State { frozen: true, ..State::default() };
     assert!(text(&view, 80, 24)[0].contains("FROZEN"));
 }
@@ -1241,8 +1249,9 @@ fn the_help_of_a_narrow_terminal_goes_on_in_its_column() {
     let mut view = view();
     view.state.help = true;
     let shown = text(&view, 60, 40);
-    let at = shown.iter().position(|line| line.starts_with("up, down, k, j   choose")).expect("it");
-    assert_eq!(shown[at + 1], "                 causes are shown");
+    let at =
+        shown.iter().position(|line| line.starts_with("Look    up, down    or k, j")).expect("it");
+    assert_eq!(shown[at + 1], "                    chart and causes");
     assert!(shown.iter().all(|line| line.chars().count() <= 60), "{shown:#?}");
     // Where it does not fit, it scrolls to its end.
     let shown = text(&view, 60, 20);
