@@ -36,7 +36,7 @@ use stage2_contract::order::Order as _;
 use stage2_contract::stats::P99_VALUES;
 use stage2_contract::text::numbers::count;
 use stage2_contract::text::shorten;
-use stage2_live::{FileState, Look, SILENT_NS, StageNumbers, Watched, Window, class_label};
+use stage2_live::{FileState, Look, SILENT_NS, StageNumbers, Watched, class_label};
 use stage2_model::{HOST_SAMPLES_LEAST, PathKind, PathRow, Role, TAIL_VALUES, TokenCounts};
 use stage2_read::roles::{Meant, RoleSettings};
 use stage2_read::trace::stats::Series;
@@ -164,6 +164,9 @@ const HOST_COLUMNS: usize = 24;
 /// Lines that the tables share, from which kernels are among them.
 const KERNELS_FROM: usize = 10;
 
+/// Lines that the tables share on a high screen.
+const HIGH: usize = 30;
+
 /// Rows of kernels that are more important than a line for each GPU.
 const KERNELS_LEAST: usize = 6;
 
@@ -187,6 +190,8 @@ struct Row {
     run: Option<String>,
     members: Option<BTreeSet<Id>>,
     processes: u64,
+    /// Of these, those that have a part in the rates.
+    with_rates: u64,
     sum: StageNumbers,
     /// What the times are of, as in a report, and how many of these ended per second.
     each_per_s: Option<f64>,
@@ -206,7 +211,7 @@ struct Row {
     with_tokens: u64,
     requests: Option<f64>,
     launches_per_s: f64,
-    /// Calls or steps with recorded work, and the processes, of which GPU work is recorded.
+    /// Calls or steps with recorded work; and the processes with rates of which GPU work is recorded.
     recorded: f64,
     with_gpu: u64,
     other_ns: u64,
@@ -285,7 +290,6 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
         return help(view, width, height);
     }
     let (kernels_shown, kernels_above) = (&view.kernels_shown, &view.kernels_above);
-    let view = &*without_numbers(view);
     let mut lines = head(view, width);
     let rows = rows(view);
     let chosen = view.state.chosen.min(rows.len().saturating_sub(1));
@@ -297,24 +301,29 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     let foot = foot(view, &rows, width, height.saturating_sub(lines.len() + 2));
     // What is left is shared; kernels get what the others leave.
     let left = height.saturating_sub(lines.len() + foot.len() + 4);
-    let for_stages = rows.len().clamp(1, (left / 3).max(1));
+    // On a low screen, operators have only the lines that nothing else needs.
+    let is_wanted = |row: &&Row| left >= HIGH || !is_unasked_operator(view, row);
+    let wanted = Some(rows.iter().filter(is_wanted).count()).filter(|wanted| *wanted > 0);
+    let for_stages = wanted.unwrap_or(rows.len()).clamp(1, (left / 3).max(1));
     // Where kernels have no room, processes have theirs.
     let is_low = left < KERNELS_FROM;
     let for_processes = if is_low { left.div_ceil(3) } else { left / 4 };
     let for_processes = view.look.processes.len().clamp(1, for_processes.max(1));
     let processes_in = |lines: usize| processes(view, (rows.get(chosen), &rows), lines, width);
     let mut processes = processes_in(for_processes);
-    let (minute, mut states) = match left >= 14 && view.ended.is_none() {
+    // Of a past that is still being read, they would look as if they were of now.
+    let is_now = view.ended.is_none() && !view.look.is_reading;
+    let (minute, mut states) = match left >= 14 && is_now {
         true => (minute(seen, rows.get(chosen), width), gpus(all_seen, left / 8, width)),
         false => (Vec::new(), Vec::new()),
     };
     // Of a run that has ended, they would be of its last second.
-    let counters = match view.ended {
-        None => counters(all_seen, (left / 8).max(1), width),
-        Some(_) => Vec::new(),
+    let counters = match is_now {
+        true => counters(all_seen, (left / 8).max(1), width),
+        false => Vec::new(),
     };
-    let for_hosts = if left < 30 { left / 5 } else { left / 4 }.max(1);
-    let hosts_in = |lines: usize| match view.look.is_reading || is_first(view) {
+    let for_hosts = if left < HIGH { left / 5 } else { left / 4 }.max(1);
+    let hosts_in = |lines: usize| match is_first(view) {
         true => Vec::new(),
         false => hosts(&of_run(view, rows.get(chosen)), rows.get(chosen), lines, width),
     };
@@ -380,19 +389,6 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     lines
 }
 
-/// While files are read, a part of their numbers would look like all of them: the page shows none.
-fn without_numbers(view: &View) -> Cow<'_, View> {
-    if !view.look.is_reading {
-        return Cow::Borrowed(view);
-    }
-    let mut view = view.clone();
-    for process in &mut view.look.processes {
-        process.window = Window::default();
-        (process.gpus, process.counters) = (Vec::new(), Vec::new());
-    }
-    Cow::Owned(view)
-}
-
 /// Processes that wait for a start.
 fn dormant(view: &View) -> usize {
     view.phases.iter().filter(|of| is_dormant(of) && !is_stopped(view, of.0)).count()
@@ -439,27 +435,32 @@ fn rows(view: &View) -> Vec<Row> {
             rows
         }
     };
-    // Those with work first, the model's in front, then what is no range of the program, and in one order whatever their
-    // numbers do.
-    let (roles, operators) = (RoleSettings::default(), OperatorSettings::default());
+    // Those with work first, the model's in front, then what is no range of the program, operators last, and in one order
+    // whatever their numbers do.
+    let roles = RoleSettings::default();
     rows.order_by_cached_key(|row| {
-        let name = row.name.clone();
-        let range = PathRow { name, kind: PathKind::Range, ..PathRow::default() };
         let place = match roles.of(&row.name, None) {
-            _ if is_operator(&range, &operators) => 3,
             Meant::Stage(Role::Prefill | Role::Decode) => 0,
             Meant::Stage(_) => 1,
             Meant::Apart(_) => 2,
         };
         let has_none = row.sum.launches == 0;
-        (has_none, row.name.starts_with('('), place, row.name.clone(), row.run.clone())
+        let is_last = is_unasked_operator(view, row);
+        (is_last, has_none, row.name.starts_with('('), place, row.name.clone(), row.run.clone())
     });
     rows
+}
+
+/// Whether a row is of an operator of PyTorch that nobody looks for.
+fn is_unasked_operator(view: &View, row: &Row) -> bool {
+    let range = PathRow { name: row.name.clone(), kind: PathKind::Range, ..PathRow::default() };
+    view.state.filter.is_empty() && is_operator(&range, &OperatorSettings::default())
 }
 
 fn rows_of_run(view: &View) -> Vec<Row> {
     let mut all: BTreeMap<&str, Row> = BTreeMap::new();
     let of_engine = of_engine(view);
+    let running = recorded(view);
     let windows = || shown(view).flat_map(|process| &process.window.stages);
     let of_engines: BTreeSet<&String> =
         windows().filter(|of| of.1.steps_with_requests > 0).map(|of| of.0).collect();
@@ -488,10 +489,15 @@ fn rows_of_run(view: &View) -> Vec<Row> {
                 true => (counted.window_ns, counted.busy_ns) = (0, 0),
                 false => {
                     row.other_ns = row.other_ns.saturating_add(other_ns(process, name, sum));
-                    (row.recorded, row.with_gpu) = (row.recorded + sum.each().1, row.with_gpu + 1)
+                    row.recorded += sum.each().1;
                 }
             }
             row.sum.add(&counted);
+            if is_old(&running, process) {
+                continue;
+            }
+            row.with_rates += 1;
+            row.with_gpu += u64::from(!process.has_no_gpu_records);
             let add = |to: &mut Option<f64>, of: u64| {
                 *to = Some(to.unwrap_or(0.0) + of as f64 / seconds).filter(|sum| *sum > 0.0);
             };
@@ -557,6 +563,12 @@ fn recorded(view: &View) -> BTreeSet<Id> {
     view.look.processes.iter().filter(is_recorded).map(id).collect()
 }
 
+/// Whether the last seconds of a process are of another time than those of the processes that are recorded now: it has no
+/// rates next to them.
+fn is_old(recorded: &BTreeSet<Id>, process: &Watched) -> bool {
+    !recorded.is_empty() && !recorded.contains(&id(process))
+}
+
 /// The process that the times of an engine are of once its run has ended, as in a report: its ranks run the same
 /// steps, so one with the most steps stands for all.
 fn of_engine(view: &View) -> Option<(String, u32)> {
@@ -587,8 +599,8 @@ impl Row {
 
     /// From sums to what is shown.
     fn finish(&mut self, view: &View) {
-        let processes = self.processes.max(1) as f64;
-        self.each_per_s = self.each_per_s.map(|sum| sum / processes);
+        let with_rates = self.with_rates.max(1) as f64;
+        self.each_per_s = self.each_per_s.map(|sum| sum / with_rates);
         let of_all = self.tokens_per_s.map(|sum| sum / self.with_tokens.max(1) as f64);
         self.tokens_per_s = run_tokens_per_s(&self.sum).or(of_all.filter(|rate| *rate > 0.0));
         // A report also knows those that only the command or the settings of the run state: of all of its processes.

@@ -25,6 +25,12 @@ pub(super) fn age(seconds: f64) -> String {
     }
 }
 
+/// How old the newest numbers are.
+fn newest_age(view: &View) -> Option<String> {
+    let ends = view.look.processes.iter().filter_map(|process| process.window.end_wall_ns);
+    ends.max().map(|end| age(view.now_ns.saturating_sub(end) as f64 / 1e9))
+}
+
 pub(super) fn head(view: &View, width: usize) -> Vec<Line<'static>> {
     let look = &view.look;
     let recording = |process: &&Watched| process.is_growing() && !is_silent(view, process);
@@ -38,8 +44,7 @@ pub(super) fn head(view: &View, width: usize) -> Vec<Line<'static>> {
         .map(|(some, what)| format!(", {some} {what}"))
         .collect();
     let frozen = if view.state.frozen { "  FROZEN" } else { "" };
-    let newest = look.processes.iter().filter_map(|process| process.window.end_wall_ns).max();
-    let age = match newest.map(|end| age(view.now_ns.saturating_sub(end) as f64 / 1e9)) {
+    let age = match newest_age(view) {
         _ if look.is_reading => reading(look),
         Some(age) if look.catches_up => format!("{age} behind, {}", reading(look)),
         Some(age) if view.ended.is_some() => format!("ended {age} ago"),
@@ -183,10 +188,7 @@ pub(super) fn nothing(view: &View) -> String {
     match dormant(view) {
         _ if view.look.is_reading => match all {
             0 => "nothing has been read yet".to_owned(),
-            all => format!(
-                "read {} of the trace files; numbers follow when all is read",
-                part(read, all)
-            ),
+            all => format!("nothing yet in the first {} of the trace files", part(read, all)),
         },
         0 if view.look.hosts.is_some_and(|(answer, _)| answer == 0) => "no host answers".to_owned(),
         0 if view.look.processes.is_empty() => "no process has a trace file yet".to_owned(),
@@ -199,9 +201,6 @@ pub(super) fn nothing(view: &View) -> String {
 
 /// The time that the tables are about: rates and shares of it.
 pub(super) fn span(view: &View) -> String {
-    if view.look.is_reading {
-        return String::new();
-    }
     let windows = || view.look.processes.iter().map(|process| &process.window);
     if windows().any(|window| window.is_whole) {
         // Recording was stopped meanwhile: a report is of all windows.
@@ -217,7 +216,13 @@ pub(super) fn span(view: &View) -> String {
     match windows().map(|window| window.ns).max().unwrap_or(0) as f64 / 1e9 {
         s if s <= 0.0 => String::new(),
         // Its first second is a whole one, its last one may not be.
-        s if s >= 9.0 => "  last 10 s".to_owned(),
-        s => format!("  last {s:.1} s"),
+        s => {
+            let length = if s >= 9.0 { "10 s".to_owned() } else { format!("{s:.1} s") };
+            // The past passes by until all of it is read.
+            match newest_age(view).filter(|_| view.look.is_reading) {
+                Some(age) => format!("  {length} until {age} ago"),
+                None => format!("  last {length}"),
+            }
+        }
     }
 }

@@ -79,7 +79,7 @@ pub(super) fn hosts<'v>(
             let is_whole = all.iter().any(|of| of.window.is_whole);
             // Of a run that goes on, also between calls.
             let span = if is_whole { String::new() } else { span(view) };
-            let span = span.trim().replace("last", ", last");
+            let span = span.replacen("  ", ", ", 1);
             Place::All(format!("all stages{of_run}{span}"))
         }
     };

@@ -15,8 +15,9 @@ use super::hosts::{fitted, host_of, most_causes};
 use super::runs::names_apart;
 use super::{
     HOST_COLUMNS, ProcessOrder, Row, View, WIDE, bold, coloured, id, in_brackets, is_incomplete,
-    is_silent, lost, lost_count, lost_text, marked, most_columns, ms, or_dash, own_tokens_per_s,
-    p99, padded, plain, recorded, row_of, run_numbers, runs, share, short, state, who,
+    is_old, is_silent, lost, lost_count, lost_text, marked, most_columns, ms, or_dash,
+    own_tokens_per_s, p99, padded, plain, recorded, row_of, run_numbers, runs, share, short, state,
+    who,
 };
 
 /// By so much of the time the others have to wait longer than a late rank, and at least twice as long.
@@ -230,6 +231,7 @@ pub(super) fn processes(
     let sorted = sorted_processes(view, row);
     let is_chosen = |process: &Watched| view.state.only.as_ref() == Some(&id(process));
     let chosen = sorted.iter().position(|process| is_chosen(process));
+    let running = recorded(view);
     let titles = [
         (marked("P50 ms", by == ProcessOrder::StepTime), 7),
         ("P99 ms".to_owned(), 7),
@@ -311,6 +313,7 @@ pub(super) fn processes(
         let wait = waits.get(&id(process)).copied().flatten();
         let busy = sum.filter(|_| has_work(process)).and_then(StageNumbers::busy_share);
         let per_s = sum.and_then(|sum| own_tokens_per_s(process, sum));
+        let per_s = per_s.filter(|_| !is_old(&running, process));
         let mark = if is_chosen(process) { ">" } else { " " };
         let rank = or_dash(process.rank.map(|rank| rank.to_string()));
         let host = host_of(process);
@@ -356,9 +359,7 @@ pub(super) fn processes(
 /// has its own.
 fn state_and_age(view: &View, process: &Watched, width: usize) -> String {
     let state = state(view, process);
-    let recorded = recorded(view);
-    let is_old = !recorded.is_empty() && !recorded.contains(&id(process));
-    let end = process.window.end_wall_ns.filter(|_| is_old);
+    let end = process.window.end_wall_ns.filter(|_| is_old(&recorded(view), process));
     let ago = end.map(|end| age(view.now_ns.saturating_sub(end) as f64 / 1e9));
     let whole = ago.map(|ago| format!("{state} {ago}"));
     whole.filter(|whole| whole.chars().count() <= width).unwrap_or(state)

@@ -110,6 +110,7 @@ pub(super) fn of_members(view: &View, members: &BTreeSet<Id>) -> View {
     View {
         look: Look {
             processes: view.look.processes.iter().filter(is_member).cloned().collect(),
+            is_reading: view.look.is_reading,
             ..Look::default()
         },
         state: view.state.clone(),

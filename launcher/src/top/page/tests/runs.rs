@@ -1,0 +1,188 @@
+//! Several runs.
+
+use super::super::runs;
+use super::*;
+
+#[test]
+fn rows_of_several_runs_name_the_run_and_lines_of_gpus_the_process() {
+    let mut view = view();
+    for (process, run) in view.look.processes.iter_mut().zip(["run-a", "run-b"]) {
+        process.rank = None;
+        process.file = format!("/srv/{run}/collector/node-1-{}.s2t", process.pid);
+        process.counters = vec![counter(0, "dram__bytes_read.sum", 3e11)];
+    }
+    let shown = text(&view, 80, 30);
+    let has =
+        |parts: &[&str]| shown.iter().any(|line| parts.iter().all(|part| line.contains(part)));
+    assert!(has(&["RANK", "RUN"]) && has(&[" 71 run-a "]) && has(&[" 72 run-b "]), "{shown:#?}");
+    assert!(has(&["  71 GPU0 DRAM"]) && has(&["  72 GPU0 412 W"]), "{shown:#?}");
+    assert!(has(&["> run-a decode "]) && has(&["  run-b decode "]), "{shown:#?}");
+    assert!(has(&["KERNEL IN decode of run-a "]) && has(&["(all stages of run-a,"]), "{shown:#?}");
+    // Of one run, the host.
+    view.look.processes[1].file = "/srv/run-a/collector/node-1-72.s2t".to_owned();
+    let shown = text(&view, 80, 30).join("\n");
+    assert!(shown.contains(" 72 node-1 ") && !shown.contains("RUN"), "{shown}");
+    assert!(!shown.contains(" runs "), "{shown}");
+    for (process, window) in view.look.processes.iter_mut().zip(["w1", "w2"]) {
+        process.file = format!("/srv/run-a/windows/{window}/collector/node-1-7.s2t");
+    }
+    assert!(!text(&view, 80, 30).join("\n").contains("RUN"), "windows of one run");
+}
+
+/// Hazard (Watching what runs): Of two runs one has ended, and its last rates look as if they were of now.
+/// Promise: Next to a run that is recorded it has no rates, and its row has the age of its numbers.
+#[test]
+fn a_run_that_ended_next_to_a_live_one_has_its_age_and_no_rates() {
+    let mut view = view();
+    for (process, run) in view.look.processes.iter_mut().zip(["run-a", "run-b"]) {
+        process.file = format!("/srv/{run}/collector/{}.s2t", process.pid);
+        process.window.stages.get_mut("decode").expect("a stage").steps_with_tokens = 200;
+        process.window.stages.get_mut("decode").expect("a stage").tokens = 2_000;
+    }
+    view.phases.clear();
+    let rates = |view: &View| {
+        let shown = text(view, 160, 40);
+        let has = |run: &str, part: &str| {
+            let mut row = shown.iter().filter(|line| line.contains(&format!("{run} decode ")));
+            row.any(|line| line.contains(part))
+        };
+        ["run-a", "run-b"].map(|run| ["steps/s", " 200 ", " 800"].map(|part| has(run, part)))
+    };
+    assert_eq!(rates(&view), [[true; 3]; 2], "{:#?}", text(&view, 160, 40));
+    let ended = &mut view.look.processes[1];
+    (ended.state, ended.window.end_wall_ns) = (FileState::Ended, Some(1_000_000_000));
+    view.now_ns = 303_200_000_000;
+    view.look.processes[0].window.end_wall_ns = Some(300_000_000_000);
+    assert_eq!(rates(&view), [[true; 3], [false; 3]], "{:#?}", text(&view, 160, 40));
+    let shown = text(&view, 80, 30);
+    let row = |pid: &str| shown.iter().find(|line| line.contains(pid)).expect("a row").clone();
+    assert!(row(" 72 run-b").contains(" ended 5 min "), "{shown:#?}");
+    assert!(row(" 71 run-a").contains(" recording  "), "{shown:#?}");
+    // All have ended: the first line shows it.
+    view.look.processes[0].state = FileState::Ended;
+    assert_eq!(rates(&view), [[true; 3]; 2], "{:#?}", text(&view, 160, 40));
+}
+
+/// Hazard (Watching what runs): Keys act on another page than the one that is shown.
+/// Promise: One process alone can be scrolled as all of them can.
+/// Hazard (Watching what runs): Two runs are watched, and what is known of each hangs on the row that happens to be chosen.
+/// Promise: Each run has the mark of its late rank and the reason, and stages that have no room are counted.
+#[test]
+fn each_of_two_runs_has_its_late_rank_and_its_names_stay_apart() {
+    let mut view = with_late_rank(2);
+    let mut others = with_late_rank(2).look.processes;
+    others.iter_mut().for_each(|process| process.pid += 100);
+    view.look.processes.extend(others);
+    for (at, process) in view.look.processes.iter_mut().enumerate() {
+        let run = if at < 2 { "vllm_sorting" } else { "vllm_two_gpus" };
+        process.file = format!("/srv/{run}/collector/{at}.s2t");
+        process.host = "node-1".to_owned();
+    }
+    // One that waits for a start has no file that names its run.
+    let mut waiting = view.clone();
+    waiting.look.processes.push(Watched { pid: 9, host: "node-1".into(), ..Watched::default() });
+    waiting.phases.push((9, "dormant".to_owned()));
+    for (runs, name) in
+        [([(9, "vllm_later".to_owned())].into(), " vllm_later "), ([].into(), " - ")]
+    {
+        waiting.runs = runs;
+        let shown = text(&waiting, 120, 60);
+        let row = shown.iter().find(|line| line.contains(" 9 ")).expect("a row");
+        assert!(row.contains(name) && row.contains(" dormant "), "{row}");
+    }
+    let rows = rows(&view).len();
+    for chosen in 0..rows {
+        view.state.chosen = chosen;
+        if super::rows(&view)[chosen].name != "decode" {
+            continue;
+        }
+        let shown = text(&view, 120, 60).join("\n");
+        for run in ["vllm_sorting", "vllm_two_gpus"] {
+            let late = format!("  * rank 1 of {run} is late: the other rank waits for it");
+            assert!(shown.contains(&late), "{chosen}: {shown}");
+        }
+        assert_eq!(shown.matches(")*").count(), 2, "{chosen}: {shown}");
+    }
+    let shown = text(&view, 80, 16);
+    let title = shown.iter().find(|line| line.contains("RUN")).expect("a title");
+    assert!(rows == 4 && title.contains("STAGE 3/4"), "{shown:#?}");
+}
+
+#[test]
+fn names_of_runs_lose_what_they_have_in_common_first() {
+    let cut = |names: &[&str], width| {
+        let of = runs::names_apart(names.iter().copied(), width);
+        names.iter().map(|name| of[name].clone()).collect::<Vec<_>>()
+    };
+    let names = ["vllm_sorting", "vllm_two_gpus"];
+    assert_eq!(cut(&names, 20), names);
+    assert_eq!(cut(&names, 9), ["…sorting", "…two_gpus"]);
+    assert_eq!(cut(&names, 6), ["…so…ng", "…tw…us"]);
+    // No word loses its begin, and a name that is still too long keeps its end.
+    assert_eq!(cut(&["serve-monday", "serve-morning"], 9), ["…monday", "…morning"]);
+    assert_eq!(cut(&["a-long-word-here", "another-word"], 9), ["a-lo…here", "anot…word"]);
+    assert_eq!(cut(&["run-a", "run-b"], 4), ["…a", "…b"]);
+    // A part of a name that another one has whole.
+    assert_eq!(cut(&["run", "run-b"], 4), ["run", "ru…b"]);
+    assert_eq!(cut(&["a-long-name-1", "b-long-name-2"], 6).len(), 2);
+}
+
+/// Hazard (Watching what runs): Two runs are watched, and one number is the mean of both: of calls without known tokens or
+///  requests, too.
+/// Promise: Each run has its rows, with the numbers that it has alone, and its own kernels, causes and late rank.
+#[test]
+fn no_number_is_of_two_runs() {
+    let (sorting, _) = sample("vllm_sorting");
+    let (other, _) = sample("runner");
+    let mut both = sorting.clone();
+    both.look.processes.extend(other.look.processes.clone());
+    let numbers = |row: &Row| {
+        let times = (row.p50_ns, row.p99_ns, row.busy, row.gaps, row.idle, row.other);
+        (times, row.tokens_per_s, row.requests, row.processes, row.unit)
+    };
+    let all = rows(&both);
+    assert_eq!(all.len(), rows(&sorting).len() + rows(&other).len());
+    for (name, alone) in [("vllm_sorting", &sorting), ("runner", &other)] {
+        for of_one in rows(alone) {
+            let is_it = |row: &&Row| row.run.as_deref() == Some(name) && row.name == of_one.name;
+            let row = all.iter().find(is_it).expect("a row");
+            assert_eq!(numbers(row), numbers(&of_one), "{name} {}", row.name);
+            let of_run = seen(&both, Some(row));
+            let kernels = [kernels_of(&of_run, row).0.len(), kernels_of(alone, &of_one).0.len()];
+            assert_eq!(kernels[0], kernels[1], "{name} {}", row.name);
+        }
+    }
+    // One process alone is of one run.
+    both.state.only = Some(id(&other.look.processes[0]));
+    assert!(
+        rows(&both).len() == rows(&other).len() && rows(&both).iter().all(|row| row.run.is_none())
+    );
+    // Ranks of two runs do not wait for each other.
+    let (late, _) = sample("vllm_two_gpus");
+    let mut apart = late.clone();
+    let one = apart.look.processes.iter_mut().find(|process| process.rank == Some(1));
+    one.expect("a rank").file = "/srv/other/collector/a.s2t".to_owned();
+    let known = |view: &View| waits(view, "decode").iter().flatten().count();
+    assert_eq!((known(&late), known(&apart)), (2, 0));
+}
+
+/// Hazard (Watching what runs): The ranks of one job write into a folder of each host, and look like several runs.
+/// Promise: They are one run, as long as no rank is there twice and the job is as large.
+#[test]
+fn ranks_of_one_job_stay_together_whatever_folder_they_write_into() {
+    let of = |worlds: [Option<u64>; 2], ranks: [u64; 2], hosts: [&str; 2]| {
+        let mut view = view();
+        for (at, process) in view.look.processes.iter_mut().enumerate() {
+            process.file = format!("/srv/run-{at}/collector/a.s2t");
+            (process.world, process.rank) = (worlds[at], Some(ranks[at]));
+            process.host = hosts[at].to_owned();
+        }
+        runs(view.look.processes.iter()).len()
+    };
+    assert_eq!(of([Some(2); 2], [0, 1], ["a", "a"]), 1);
+    assert_eq!(of([Some(2); 2], [0, 0], ["a", "b"]), 2, "two jobs");
+    assert_eq!(of([Some(2), Some(4)], [0, 1], ["a", "b"]), 2);
+    assert_eq!(of([Some(1); 2], [0, 1], ["a", "b"]), 2);
+    assert_eq!(of([None; 2], [0, 1], ["a", "b"]), 1);
+    assert_eq!(of([None; 2], [0, 1], ["a", "a"]), 2);
+}
