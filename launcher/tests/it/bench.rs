@@ -129,7 +129,8 @@ fn everything_runs_in_turn_and_the_second_round_in_reverse() {
 #[test]
 fn runs_before_the_rounds_are_in_no_number() {
     // Slow and failing, as one that finds its caches empty; the others are neither.
-    const COLD: &str = "#!/bin/sh\n[ -e warm ] || { touch warm; sleep 0.4; exit 5; }\n";
+    const COLD: &str = "#!/bin/sh\n[ -e warm ] || { touch warm; sleep 0.4; exit 5; }\n\
+        [ -z \"$STAGE2_OUT\" ] || cp spool \"$STAGE2_OUT/node-$$.s2t\"\n";
     let slow = |row: &Value| row["median_ns"].as_u64().expect("a time") >= 400_000_000;
     let measured = |warmup: &str| {
         let sandbox = sandbox(false);
@@ -257,7 +258,11 @@ fn a_configuration_that_fails_costs_its_column_only() {
 #[test]
 fn a_collector_that_leaves_nothing_is_told() {
     let sandbox = sandbox(false);
-    bench(&sandbox, &["--rounds", "1", "--", "true"]).assert().success();
+    let told = bench(&sandbox, &["--rounds", "1", "--", "true"]).assert().success();
+    let page = common::read(&sandbox.path("b/bench.md"));
+    assert!(page.contains("launched no GPU work, so there is nothing to compare"), "{page}");
+    assert!(!page.contains('|') && page.lines().count() == 3, "{page}");
+    told.stdout(page).stderr(contains("no measurement").not());
     let results = results(&sandbox);
     let why = configuration(&results, "collector")["failed"].as_str().expect("a reason");
     assert!(why.contains("there is no trace file"), "{why}");

@@ -22,7 +22,7 @@ use crate::plan::{self, NSYS_BASE, Pass, Plan};
 use crate::redaction;
 use crate::run::{PassOutcome, Signals, System, run_one, shown_time};
 use crate::terminal::Terminal;
-use results::{Configuration, Results, Run, StageTime, Tracing, page, slow_profilers};
+use results::{Configuration, NO_TRACES, Results, Run, StageTime, Tracing, page, slow_profilers};
 use stage2_contract::text::numbers::counted;
 use stage2_model::finding::Id;
 use stage2_model::{Finding, PathKind, RunInfo, WorkloadExit};
@@ -198,7 +198,14 @@ impl Bench<'_> {
             } else {
                 format!("see what is left in {}", kept.display())
             };
-            self.terminal.finding(&Id::BenchNotMeasured.found(what, why.clone(), remedy));
+            match why == NO_TRACES {
+                // The page says it of all configurations.
+                true => self.terminal.detail(&format!("{what}: {why}")),
+                false => {
+                    let finding = Id::BenchNotMeasured.found(what, why.clone(), remedy);
+                    self.terminal.finding(&finding);
+                }
+            }
         } else if !keeps_log {
             self.remove(&kept);
         }
@@ -371,9 +378,7 @@ fn recorded(pass: &Pass, libraries: &RangeNames) -> anyhow::Result<Recording> {
             bail!(told.join("; "));
         }
         // Where it would be, the remedy says.
-        bail!(
-            "there is no trace file (*.s2t): no process loaded the collector, or none used CUDA or NVTX"
-        );
+        bail!(NO_TRACES);
     }
     let report = join(capture, RunInfo::default(), Vec::new());
     let mut findings = Vec::new();

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use serde::Serialize;
 use stage2_contract::order::Order as _;
 use stage2_contract::text::code;
-use stage2_contract::text::numbers::{ms3, ratio3};
+use stage2_contract::text::numbers::{grouped, ratio3};
 use stage2_model::finding::Id;
 use stage2_model::{Finding, WorkloadExit};
 use stage2_read::trace::stats::median;
@@ -299,16 +299,24 @@ pub(super) fn slow_profilers(results: &Results, in_force: InForce) -> Vec<Findin
     profilers.into_iter().filter_map(|tracing| slow_profiler(results, tracing, in_force)).collect()
 }
 
+/// How far the medians of the A/A pair of a stage differ, as a share.
+fn noise(results: &Results, stage: Option<&str>) -> Option<f64> {
+    let basis = if stage.is_some() { Tracing::RangesOnly } else { Tracing::Untraced };
+    let is_pair = |row: &&Row| row.stage.as_deref() == stage && row.again && row.tracing == basis;
+    Some((results.rows.iter().find(is_pair)?.median_ratio? - 1.0).abs())
+}
+
+/// A number with two digits of its noise, at most three decimals.
+fn by_noise(value: f64, noise: f64) -> String {
+    let decimals = [10.0, 1.0, 0.1].iter().position(|least| noise >= *least).unwrap_or(3);
+    grouped(&format!("{value:.decimals$}"))
+}
+
 fn slow_profiler(results: &Results, tracing: Tracing, in_force: InForce) -> Option<Finding> {
-    let noise = |stage: &str| {
-        let is_pair = |row: &&Row| {
-            row.stage.as_deref() == Some(stage) && row.again && row.tracing == Tracing::RangesOnly
-        };
-        Some((results.rows.iter().find(is_pair)?.median_ratio? - 1.0).abs())
-    };
     let slow = results.rows.iter().filter(|row| row.tracing == tracing).filter_map(|row| {
         let stage = row.stage.as_deref()?;
-        let (median, min, noise) = (row.median_ratio?, row.min_ratio?, noise(stage)?);
+        let (median, min, noise) =
+            (row.median_ratio?, row.min_ratio?, noise(results, Some(stage))?);
         (median.min(min) > LIMIT && median - 1.0 > noise)
             .then(|| format!("{stage} {}x (A/A {}x)", ratio3(median), ratio3(1.0 + noise)))
     });
@@ -326,13 +334,39 @@ fn slow_profiler(results: &Results, tracing: Tracing, in_force: InForce) -> Opti
 /// Stages that are shown, those with the longest time; `bench.json` has all.
 const MAX_STAGES: usize = 20;
 
+/// Why a run of a collector has no stages.
+pub(super) const NO_TRACES: &str =
+    "there is no trace file (*.s2t): no process loaded the collector, or none used CUDA or NVTX";
+
+/// Whether the collector saw a workload that does nothing it could slow down.
+fn is_idle(results: &Results) -> bool {
+    let has_work = |run: &Run| !run.stages.is_empty() || run.gpu_records.is_some_and(|n| n > 0);
+    let is_seen = |of: &Configuration| {
+        let failed = of.failed.as_deref();
+        of.tracing == Tracing::Collector
+            && !of.runs.is_empty()
+            && failed.is_none_or(|why| why == NO_TRACES)
+    };
+    results.configurations.iter().any(is_seen)
+        && !results.configurations.iter().flat_map(|of| &of.runs).any(has_work)
+}
+
 pub(super) fn page(results: &Results) -> String {
     let mut page = String::from("# Benchmark\n\n");
+    if is_idle(results) {
+        page.push_str(
+            "The workload launched no GPU work, so there is nothing to compare: the overhead of such a \
+             process is that of its start. To do: name a command that uses the GPU; if this one does, \
+             `stage2-launch --light -- COMMAND` shows why nothing was recorded.\n",
+        );
+        page.extend(results.findings.iter().map(Finding::item));
+        return page;
+    }
     page.push_str(&format!(
         "Rounds: {}, every second one in reverse order{}. Untraced warm-up runs before them, which no \
          number includes: {}. Ratios of stages are against ranges only, those of the whole process \
          against untraced; \"again\" is the same thing measured once more in each round (A/A): a ratio \
-         that is not farther from 1 is noise. A stage's time in a run is the median host time of \
+         that is not farther from 1 is noise. ± is that noise in ms. A stage's time in a run is the median host time of \
          its instances without the first. Minima are less sensitive to other load on the machine than \
          medians.\n\n",
         results.rounds,
@@ -361,14 +395,22 @@ pub(super) fn page(results: &Results) -> String {
             }
         }
     }
+    let noise_of = |row: &Row| noise(results, row.stage.as_deref()).unwrap_or_default();
+    let error_ms = |row: &Row| noise_of(row) * row.median_ns as f64 / 1e6;
+    let ms = |row: &Row, ns: u64| by_noise(ns as f64 / 1e6, error_ms(row));
+    let median = |row: &Row| match error_ms(row) {
+        error if error < 0.0005 => ms(row, row.median_ns),
+        error => format!("{} ± {}", ms(row, row.median_ns), by_noise(error, error)),
+    };
+    let ratio = |row: &Row, ratio: Option<f64>| Some(by_noise(ratio?, noise_of(row)));
     let table = Table::new(&rows)
         .left("stage", |(stage, ..)| stage.map_or_else(|| "whole process".to_owned(), code))
         .left("configuration", |(_, configuration, _)| configuration.name.clone())
         .right("runs", |(.., row)| row.map(|row| row.runs_ns.len().to_string()))
-        .right("median ms", |(.., row)| row.map(|row| ms3(row.median_ns)))
-        .right("min ms", |(.., row)| row.map(|row| ms3(row.min_ns)))
-        .right("median ratio", |(.., row)| row.and_then(|row| row.median_ratio).map(ratio3))
-        .right("min ratio", |(.., row)| row.and_then(|row| row.min_ratio).map(ratio3));
+        .right("median ms", |(.., row)| row.map(median))
+        .right("min ms", |(.., row)| row.map(|row| ms(row, row.min_ns)))
+        .right("median ratio", |(.., row)| row.and_then(|row| ratio(row, row.median_ratio)))
+        .right("min ratio", |(.., row)| row.and_then(|row| ratio(row, row.min_ratio)));
     page.push_str(&table.markdown());
     let all = results.rows.iter().filter(|row| row.stage.is_some());
     let mut names: Vec<_> = all.map(|row| row.stage.as_deref()).collect();
