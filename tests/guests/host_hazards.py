@@ -50,7 +50,7 @@ def sampler_turns() -> int:
 
 
 def launch_until_sampled() -> None:
-    """Launch, and compute until there are samples: on a busy machine the sampler may start late and run seldom."""
+    """Launch, and compute until the sampler has run: on a busy machine it may start late."""
     launch()
     end = clock() + 60
     while sampler_turns() < 100 and clock() < end:
