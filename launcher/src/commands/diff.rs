@@ -115,13 +115,7 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
         refuse_counted_twice(pair)?;
     }
     let same: Vec<bool> = pairs.iter().map(are_same).collect();
-    if same.contains(&true) && !conditions.is_empty() {
-        return Err(Failure::Usage(
-            "both sides of the conditions are the same run, so none of them could fail: give two runs, the one before \
-             the change first"
-                .to_owned(),
-        ));
-    }
+    let is_any_same = same.contains(&true);
     let mut diff = diff_of(pairs, &conditions, args.strict)?;
     let compared = diff.comparisons.iter_mut().zip(same);
     for (comparison, _) in compared.filter(|(_, is_same)| *is_same) {
@@ -139,6 +133,13 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
     let to_file = args.output.is_some();
     inputs().filter_map(damaged_record).for_each(|finding| terminal.finding(&finding));
     refuse_unknown_stage(&diff, &conditions)?;
+    if is_any_same && !conditions.is_empty() {
+        return Err(Failure::Usage(
+            "both sides of the conditions are the same run, so none of them could fail: give two runs, the one before \
+             the change first"
+                .to_owned(),
+        ));
+    }
     let summary = || match terminal.is_quiet() {
         true => view::verdicts(&diff),
         false => screens(&diff),
