@@ -451,7 +451,7 @@ fn rows(view: &View) -> Vec<Row> {
     rows
 }
 
-/// Whether a row is of an operator of PyTorch that nobody looks for.
+/// Whether a row is of an operator of PyTorch that the filter does not name.
 fn is_unasked_operator(view: &View, row: &Row) -> bool {
     let range = PathRow { name: row.name.clone(), kind: PathKind::Range, ..PathRow::default() };
     view.state.filter.is_empty() && is_operator(&range, &OperatorSettings::default())
