@@ -263,39 +263,38 @@ pub fn unlike(diff: &Diff) -> Vec<Finding> {
 /// What became of each condition, with its reason. Those that passed share a sentence where a terminal of so many lines has
 /// no room for one each.
 pub fn outcomes(diff: &Diff, height: usize) -> Vec<(Outcome, String)> {
-    let of = |comparison: &Comparison| {
-        let sentence = |row: &ConditionResult| {
-            let how = match (row.outcome, row.expected) {
-                (Outcome::NotEvaluated, _) => "could not be evaluated",
-                (Outcome::Undecided, _) => "was not decided",
-                (Outcome::Failed, false) => "failed",
-                (Outcome::Failed, true) => "was not met",
-                (_, false) => "passed",
-                (_, true) => "was met",
-            };
-            let (option, condition, why) = (option_of(row), &row.condition, &row.text);
-            let said = format!("{option} '{condition}' {how} for {}: {why}", title(comparison));
-            (row.outcome, said)
+    let all = diff.comparisons.iter();
+    all.flat_map(|of| outcomes_of(of, screen::is_folded(of, height))).collect()
+}
+
+/// `is_folded`: those that passed share a sentence.
+fn outcomes_of(of: &Comparison, is_folded: bool) -> Vec<(Outcome, String)> {
+    let sentence = |row: &ConditionResult| {
+        let how = match (row.outcome, row.expected) {
+            (Outcome::NotEvaluated, _) => "could not be evaluated",
+            (Outcome::Undecided, _) => "was not decided",
+            (Outcome::Failed, false) => "failed",
+            (Outcome::Failed, true) => "was not met",
+            (_, false) => "passed",
+            (_, true) => "was met",
         };
-        let rows = &comparison.conditions;
-        if !screen::is_folded(comparison, height) {
-            return rows.iter().map(sentence).collect::<Vec<_>>();
-        }
-        let (passed, others): (Vec<&ConditionResult>, Vec<_>) =
-            rows.iter().partition(|row| row.outcome == Outcome::Passed);
-        let named = |row: &&ConditionResult| {
-            let open = if row.text.contains(NOISE_EXCEEDS) {
-                " (its noise could hide a change beyond that)"
-            } else {
-                ""
-            };
-            format!("{} '{}'{open}", option_of(row), row.condition)
-        };
-        let named: Vec<String> = passed.iter().map(named).collect();
-        let said = format!("{} conditions passed: {}", passed.len(), named.join(", "));
-        others.into_iter().map(sentence).chain([(Outcome::Passed, said)]).collect()
+        let (option, condition, why) = (option_of(row), &row.condition, &row.text);
+        (row.outcome, format!("{option} '{condition}' {how} for {}: {why}", title(of)))
     };
-    diff.comparisons.iter().flat_map(of).collect()
+    let rows = &of.conditions;
+    if !is_folded {
+        return rows.iter().map(sentence).collect();
+    }
+    let (passed, others): (Vec<&ConditionResult>, Vec<_>) =
+        rows.iter().partition(|row| row.outcome == Outcome::Passed);
+    let named = |row: &&ConditionResult| {
+        let is_open = row.text.contains(NOISE_EXCEEDS);
+        let open = if is_open { " (its noise could hide a change beyond that)" } else { "" };
+        format!("{} '{}'{open}", option_of(row), row.condition)
+    };
+    let named: Vec<String> = passed.iter().map(named).collect();
+    let said = format!("{} conditions passed: {}", passed.len(), named.join(", "));
+    others.into_iter().map(sentence).chain([(Outcome::Passed, said)]).collect()
 }
 
 fn option_of(row: &ConditionResult) -> &'static str {

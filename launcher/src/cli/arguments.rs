@@ -179,6 +179,12 @@ Examples:
   stage2-launch diff baseline:main latest --fail-if 'decode.step_ms>+5%+0.2ms'
   stage2-launch diff before after --expect 'decode.step_ms<-20%'
 
+Metrics of a stage: step_ms step_mean_ms step_p99_ms token_ms ttft_ms
+tokens_per_s host_ms window_ms gpu_busy_ms gpu_busy_percent idle_ms
+launch_gaps_ms kernels kernel_ms class_gemm_ms mfu_percent mbu_percent energy_j
+power_w. Of the run: run.duration_ms run.gpu_span_ms run.gpu_busy_ms
+run.kernels run.generated_tokens_per_s. docs/diff.md explains them.
+
 Exit status: 0 when no condition failed and every expected change is there (a
 change that may be noise fails only with --strict); 1 otherwise, also when one
 could not be evaluated; 2 for wrong usage; 70 when a report cannot be read or
@@ -812,6 +818,23 @@ mod tests {
         for text in ["0", "-3", "soon", "", "5 parsecs", "100ms", "1500ms", "99999999999999999999"]
         {
             assert!(seconds(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_help_of_diff_names_metrics_that_there_are() {
+        let (_, metrics) = DIFF_HELP.split_once("Metrics of a stage:").expect("a list");
+        let (metrics, _) = metrics.split_once(" docs/diff.md").expect("its end");
+        let is_name = |word: &&str| word.contains('_') || *word == "kernels";
+        let names = metrics.split_whitespace().map(|word| word.trim_end_matches('.'));
+        let names: Vec<&str> = names.filter(is_name).collect();
+        assert!(names.len() > 20, "{names:?}");
+        for name in names {
+            let metric =
+                if name.starts_with("run.") { name.to_owned() } else { format!("decode.{name}") };
+            format!("{metric}>+5%")
+                .parse::<Condition>()
+                .unwrap_or_else(|why| panic!("{name}: {why}"));
         }
     }
 }

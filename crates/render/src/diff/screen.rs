@@ -21,8 +21,11 @@ const WIDTHS: (usize, usize) = (60, 160);
 pub const HEIGHT: usize = 24;
 /// Lines of the command and of the prompt.
 const PROMPTS: usize = 2;
-/// Lines of the sentence about a condition, below the screen, and of that about all that passed.
+/// Lines of the sentence about a condition, below the screen, where it is short.
 const CONDITION: usize = 2;
+/// Characters in front of it, and of its further lines.
+const SPEAKER: usize = "stage2-launch: error: ".len();
+const INDENT: usize = 5;
 const STAGES: usize = 3;
 const STAGE_CHARS: usize = 18;
 /// Bars on the whole page.
@@ -108,13 +111,11 @@ pub(super) fn is_folded(of: &Comparison, height: usize) -> bool {
 /// The title and what follows, each line of at most `width` characters, in `height` lines if it is not cut short.
 pub(super) fn screen(of: &Comparison, width: usize, height: usize) -> Vec<String> {
     let width = width.clamp(WIDTHS.0, WIDTHS.1);
-    // Each condition has a sentence below the screen.
-    let passed = of.conditions.iter().filter(|row| row.outcome == Outcome::Passed).count();
-    let sentences = match is_folded(of, height) {
-        true => of.conditions.len() - passed + 1,
-        false => of.conditions.len(),
-    };
-    let room = height.max(HEIGHT).saturating_sub(PROMPTS + CONDITION * sentences);
+    // Each condition has a sentence below the screen, behind the name of the program.
+    let sentences = super::outcomes_of(of, is_folded(of, height));
+    let lines_of = |said: &String| (SPEAKER + said.chars().count()).div_ceil(width - INDENT);
+    let sentences: usize = sentences.iter().map(|(_, said)| lines_of(said)).sum();
+    let room = height.max(HEIGHT).saturating_sub(PROMPTS + sentences);
     let is_weighty = |d: &Difference| d.severity >= Severity::Warning;
     let is_warned = of.differences.iter().any(is_weighty);
     let others = if is_warned { &WARNED[..] } else { &NOT_WARNED[..] };
