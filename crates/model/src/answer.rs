@@ -69,8 +69,8 @@ pub struct StageAnswer {
     pub slowdown: Option<Slowdown>,
     /// Time to the first token of a request, ns: of a prefill, by ranges of [`is_first_token_range`].
     pub time_to_first_token_ns: Figure,
-    /// Tokens per second: of an engine over its timed steps, otherwise over the mean GPU window of the warm calls, which may
-    /// end a little after their step.
+    /// Tokens per second: of an engine over its timed steps, or over their GPU windows where these last longer; otherwise
+    /// over the mean GPU window of the warm calls, which may end a little after their step.
     pub tokens_per_s: Figure,
     /// The tokens that `tokens_per_s` counts.
     #[serde(default)]
@@ -111,6 +111,21 @@ impl StageAnswer {
         Some(format!("{of}{}", if self.at_a_time().is_some() { " of all streams" } else { "" }))
     }
 
+    /// `the host begins the next step 10.30 ms before the GPU work of this one ends (mean), so tokens/s are those of the GPU
+    /// window, 30.59 ms`: why compute may last longer than a step of an engine.
+    pub fn host_ahead(&self) -> Option<String> {
+        let step = self.step.as_ref().filter(|step| step.unit == StepUnit::OfEngine)?;
+        let window_ns = self.bottleneck.as_ref().filter(|of| of.of == step.shown_unit())?.ns as f64;
+        let step_ns = step.mean_ns as f64;
+        let [ahead, window] = [window_ns - step_ns, window_ns].map(shown_time);
+        runs_ahead(step_ns, window_ns).then(|| {
+            format!(
+                "the host begins the next step {ahead} before the GPU work of this one ends (mean), so tokens/s count the \
+                 GPU window of {window}"
+            )
+        })
+    }
+
     /// The mean of all its steps, in what its bottleneck is of, ns, where that is another one: the bottleneck is of the
     /// steps whose GPU work was recorded.
     pub fn mean_of_all_ns(&self) -> Option<f64> {
@@ -124,6 +139,11 @@ impl StageAnswer {
 
 /// Two means that differ by this part of one of them are told apart.
 const OTHER_MEAN: f64 = 0.05;
+
+/// Whether the host begins the next step well before the GPU is done with this one: their mean times, ns.
+pub fn runs_ahead(step_ns: f64, window_ns: f64) -> bool {
+    step_ns > 0.0 && window_ns > step_ns * (1.0 + OTHER_MEAN)
+}
 
 /// What the profiler did to the times of a stage.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

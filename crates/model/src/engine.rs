@@ -79,7 +79,7 @@ pub struct EngineSteps {
     pub decode_requests_mean: f64,
     /// Mean sum of their context lengths after the step, tokens; null: not known.
     pub decode_context_mean: Option<f64>,
-    /// Tokens per second over the timed steps; null: not known.
+    /// Tokens per second over the timed steps, or over their GPU windows where these last longer; null: not known.
     pub tokens_per_s: Option<f64>,
     /// The tokens that `tokens_per_s` counts.
     #[serde(default)]

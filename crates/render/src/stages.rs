@@ -200,6 +200,9 @@ pub(super) fn times(report: &Report, most: usize, file: &str, brief: bool) -> St
              steps, and otherwise the generated tokens.",
         ));
     }
+    out.extend(answers().filter_map(|answer| {
+        Some(paragraph(&format!("In steps of {}, {}.", answer.stage, answer.host_ahead()?)))
+    }));
     if !parts.is_empty() {
         out.push_str(&paragraph(
             "A row with a range under Within is a part of that range: its times are included in those of the \

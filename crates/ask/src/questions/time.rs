@@ -80,15 +80,10 @@ fn means_apart(stage: &StageAnswer) -> Option<String> {
     let tokens = tokens_of_step(stage) as f64;
     let [some, all] = [found.ns as f64, all_ns].map(|ns| shown_time(ns * tokens));
     let name = quoted(&stage.stage);
-    let of_engine = stage.step.as_ref().is_some_and(|step| step.unit == StepUnit::OfEngine);
-    Some(match of_engine {
-        true => format!(
-            "The GPU windows of {name} take {some} and its steps {all}, because its GPU work goes on after the next step has begun"
-        ),
-        false => {
-            format!("{name} takes {some} as the {}, and {all} as the mean of all", stage.basis)
-        }
-    })
+    if stage.step.as_ref().is_some_and(|step| step.unit == StepUnit::OfEngine) {
+        return Some(format!("In {name}, {}", stage.host_ahead()?));
+    }
+    Some(format!("{name} takes {some} as the {}, and {all} as the mean of all", stage.basis))
 }
 
 /// ` The slowest steps take up to 14.20 ms (p99 11.09 ms), and come every 63 steps, or a multiple of that.`

@@ -5,12 +5,15 @@ use std::collections::BTreeMap;
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, counted};
 use stage2_model::finding::Id;
-use stage2_model::{EngineRun, EngineStepRow, EngineSteps, Finding, StepFit, TokensCounted};
+use stage2_model::{
+    EngineRun, EngineStepRow, EngineSteps, Finding, Report, StepFit, TokensCounted, runs_ahead,
+};
 use stage2_read::engine::{StepKind, StepWork};
 use stage2_read::trace::ProcessCapture;
 use stage2_read::trace::engine_steps::{self, StepGroup, StepShape};
 
 use super::requests;
+use crate::conclusions::sample_basis::{SampleBasis, is_in_part, sample_basis};
 
 /// Limit for the rows of a kind. If there are more, neighbours are joined.
 const MOST_ROWS: usize = 24;
@@ -123,6 +126,25 @@ fn steps_of(kind: StepKind, groups: &[(&StepShape, &StepGroup)]) -> EngineSteps 
     }
 }
 
+/// Where the host begins the next step well before the GPU is done with this one, tokens are per second of the windows, as
+/// those of ranges are: only then are they there.
+pub(super) fn rates_of_the_gpu(report: &mut Report) {
+    let Some(mut run) = report.engine.take() else { return };
+    for kind in &mut run.kinds {
+        let row = report.stages.iter().find(|row| row.stage == kind.stage);
+        // Recorded steps alone may be slower than the mean of all.
+        let Some(row) = row.filter(|row| !is_in_part(report, row)) else { continue };
+        let SampleBasis { instances, window_ns, .. } = sample_basis(report, row);
+        let Some(window_ns) = window_ns.filter(|_| instances > 0) else { continue };
+        let step_ns = kind.timed_ns as f64 / kind.timed_steps.max(1) as f64;
+        let window_ns = window_ns as f64 / instances as f64;
+        if runs_ahead(step_ns, window_ns) {
+            kind.tokens_per_s = kind.tokens_per_s.map(|rate| rate * step_ns / window_ns);
+        }
+    }
+    report.engine = Some(run);
+}
+
 fn sum(groups: &[(&StepShape, &StepGroup)]) -> StepGroup {
     let mut all = StepGroup::default();
     for (_, group) in groups {
@@ -206,6 +228,7 @@ fn fit(kind: StepKind, rows: &[EngineStepRow]) -> Option<StepFit> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use stage2_model::{Origin, StageRow, WarmRow};
 
     /// Decode steps of each batch that take 1 ms and 10 us for each request.
     fn decode(batches: &[u64]) -> ProcessCapture {
@@ -281,6 +304,31 @@ mod tests {
             group.timed_work.prefill_tokens = 0;
         }
         assert_eq!(kind(&process).tokens_per_s, None, "the prompts have no known length");
+    }
+
+    #[test]
+    fn tokens_are_per_second_of_the_gpu_where_the_host_runs_ahead_of_it() {
+        let (run, _) = run(&[decode(&[4])]);
+        let step_ns = 1_040_000;
+        let rate = |window_ns: u64, recorded: Option<u64>| {
+            let warm = WarmRow { instances: 10, gpu_window_ns: window_ns * 10, ..WarmRow::default() };
+            let row = StageRow {
+                stage: "decode".to_owned(),
+                instances: Some(11),
+                recorded_instances: recorded,
+                warm: Some(warm),
+                ..StageRow::default()
+            };
+            let source = Origin::Collector.label().to_owned();
+            let mut report =
+                Report { source, stages: vec![row], engine: run.clone(), ..Report::default() };
+            rates_of_the_gpu(&mut report);
+            report.engine.and_then(|run| run.kinds[0].tokens_per_s).expect("timed").round()
+        };
+        let by_steps = (4e9 / step_ns as f64).round();
+        assert_eq!(rate(step_ns * 2, None), (2e9 / step_ns as f64).round());
+        assert_eq!(rate(step_ns * 104 / 100, None), by_steps, "about as long");
+        assert_eq!(rate(step_ns * 2, Some(5)), by_steps, "recorded ones may be slower");
     }
 
     #[test]
