@@ -278,6 +278,12 @@ impl RunSteps {
             && part >= self.times.sum() as f64 * OUTLIERS_PERCENT as f64
     }
 
+    /// Mean time of a step, ns.
+    pub fn mean_ns(&self) -> Option<f64> {
+        let steps = self.times.count();
+        (steps > 0).then(|| self.times.sum() as f64 / steps as f64)
+    }
+
     /// Tokens per second of the steps whose tokens are known.
     pub fn tokens_per_s(&self) -> Option<f64> {
         let seconds = self.tokens_ns as f64 / 1e9;

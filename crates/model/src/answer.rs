@@ -69,8 +69,8 @@ pub struct StageAnswer {
     pub slowdown: Option<Slowdown>,
     /// Time to the first token of a request, ns: of a prefill, by ranges of [`is_first_token_range`].
     pub time_to_first_token_ns: Figure,
-    /// Tokens per second: of an engine over its timed steps, otherwise over the mean GPU window of the warm calls, which may
-    /// end a little after their step.
+    /// Tokens per second: of an engine over its timed steps, or over their GPU work where that takes longer; otherwise
+    /// over the mean GPU window of the warm calls, which may end a little after their step.
     pub tokens_per_s: Figure,
     /// The tokens that `tokens_per_s` counts.
     #[serde(default)]
@@ -124,6 +124,12 @@ impl StageAnswer {
 
 /// Two means that differ by this part of one of them are told apart.
 const OTHER_MEAN: f64 = 0.05;
+
+/// Whether a step has GPU work for well longer than it lasts on the host, ns: then the host runs ahead, and the time of the
+/// step is not what its tokens take.
+pub fn outlasts_step(work_ns: f64, step_ns: f64) -> bool {
+    step_ns > 0.0 && work_ns > step_ns * (1.0 + OTHER_MEAN)
+}
 
 /// What the profiler did to the times of a stage.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

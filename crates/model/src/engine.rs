@@ -79,8 +79,12 @@ pub struct EngineSteps {
     pub decode_requests_mean: f64,
     /// Mean sum of their context lengths after the step, tokens; null: not known.
     pub decode_context_mean: Option<f64>,
-    /// Tokens per second over the timed steps; null: not known.
+    /// Tokens per second over the timed steps, or over [`EngineSteps::gpu_work_ns`]; null: not known.
     pub tokens_per_s: Option<f64>,
+    /// Mean GPU work of a step, ns, where it takes longer than the step, because the host runs ahead of the GPU; null: the
+    /// step takes longer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_work_ns: Option<u64>,
     /// The tokens that `tokens_per_s` counts.
     #[serde(default)]
     pub tokens_counted: TokensCounted,

@@ -6,6 +6,7 @@
 use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 use stage2_contract::text::KernelName;
+use stage2_contract::text::numbers::shown_time;
 
 use crate::answer::{Answer, StepUnit};
 use crate::coverage::{Coverage, META_SAMPLE, Status};
@@ -164,6 +165,17 @@ impl Report {
     pub fn is_sampled_throughout(&self) -> bool {
         let mut processes = self.coverage.processes.iter();
         self.is_sampled() && processes.all(|process| process.meta.contains_key(META_SAMPLE))
+    }
+
+    /// `a step has GPU work for 25.43 ms, longer than it lasts on the host (20.29 ms), so tokens/s count the GPU work`: why
+    /// the kernels of a stage take longer than its step.
+    pub fn outlasting_work(&self, stage: &str) -> Option<String> {
+        let kind = self.engine.as_ref()?.timed(stage)?;
+        let work = shown_time(kind.gpu_work_ns? as f64);
+        let step = shown_time(kind.timed_ns as f64 / kind.timed_steps.max(1) as f64);
+        Some(format!(
+            "a step has GPU work for {work}, longer than it lasts on the host ({step}), so tokens/s count the GPU work"
+        ))
     }
 
     /// What an instance of a stage is called: a step of an engine, or else a call.

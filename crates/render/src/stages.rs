@@ -200,6 +200,10 @@ pub(super) fn times(report: &Report, most: usize, file: &str, brief: bool) -> St
              steps, and otherwise the generated tokens.",
         ));
     }
+    out.extend(answers().filter_map(|answer| {
+        let said = report.outlasting_work(&answer.stage)?;
+        Some(paragraph(&format!("In {}, {said}.", answer.stage)))
+    }));
     if !parts.is_empty() {
         out.push_str(&paragraph(
             "A row with a range under Within is a part of that range: its times are included in those of the \

@@ -37,7 +37,9 @@ use stage2_contract::stats::P99_VALUES;
 use stage2_contract::text::numbers::count;
 use stage2_contract::text::shorten;
 use stage2_live::{FileState, Look, SILENT_NS, StageNumbers, Watched, class_label};
-use stage2_model::{HOST_SAMPLES_LEAST, PathKind, PathRow, Role, TAIL_VALUES, TokenCounts};
+use stage2_model::{
+    HOST_SAMPLES_LEAST, PathKind, PathRow, Role, TAIL_VALUES, TokenCounts, outlasts_step,
+};
 use stage2_read::roles::{Meant, RoleSettings};
 use stage2_read::trace::stats::Series;
 use stage2_report::operators::{OperatorSettings, is_operator};
@@ -637,9 +639,13 @@ fn p99(sum: &StageNumbers) -> Option<u64> {
     sum.step_time(99).filter(|_| has_some)
 }
 
-/// Of the steps of an engine whose run has ended, as in a report.
+/// Of the steps of an engine whose run has ended, as in a report: no more than the GPU did.
 fn run_tokens_per_s(sum: &StageNumbers) -> Option<f64> {
-    sum.run.as_ref().filter(|_| sum.steps_with_requests > 0)?.tokens_per_s()
+    let run = sum.run.as_ref().filter(|_| sum.steps_with_requests > 0)?;
+    let (step_ns, steps) = (run.mean_ns()?, sum.recorded_steps.max(1));
+    let work_ns = sum.busy_ns as f64 / steps as f64;
+    let is_longer = sum.recorded_steps == sum.steps && outlasts_step(work_ns, step_ns);
+    run.tokens_per_s().map(|rate| if is_longer { rate * step_ns / work_ns } else { rate })
 }
 
 /// Tokens per second of a process, of its calls that state them: of a whole run in these calls, else of the last seconds.

@@ -601,8 +601,11 @@ fn figures(
     };
     let over = answer.step.as_ref().and_then(|step| step.passed_over.as_ref());
     let over = over.map_or_else(String::new, |why| format!("; {why}"));
+    let ahead = report.outlasting_work(&answer.stage).map_or_else(String::new, |said| {
+        format!("<p class=\"note\">{}.</p>\n", text(&stage2_contract::text::capitalised(&said)))
+    });
     format!(
-        "{}<p class=\"note\">Window and gains: {}.</p>\n{first}",
+        "{}{ahead}<p class=\"note\">Window and gains: {}.</p>\n{first}",
         cards(&shown),
         text(&format!("{}{all}{over}", answer.basis.trim_end_matches('.')))
     )

@@ -5,12 +5,15 @@ use std::collections::BTreeMap;
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, counted};
 use stage2_model::finding::Id;
-use stage2_model::{EngineRun, EngineStepRow, EngineSteps, Finding, StepFit, TokensCounted};
+use stage2_model::{
+    EngineRun, EngineStepRow, EngineSteps, Finding, Report, StepFit, TokensCounted, outlasts_step,
+};
 use stage2_read::engine::{StepKind, StepWork};
 use stage2_read::trace::ProcessCapture;
 use stage2_read::trace::engine_steps::{self, StepGroup, StepShape};
 
 use super::requests;
+use crate::conclusions::sample_basis::{SampleBasis, is_in_part, sample_basis};
 
 /// Limit for the rows of a kind. If there are more, neighbours are joined.
 const MOST_ROWS: usize = 24;
@@ -117,10 +120,34 @@ fn steps_of(kind: StepKind, groups: &[(&StepShape, &StepGroup)]) -> EngineSteps 
         tokens_per_s: tokens
             .filter(|_| timed_ns > 0)
             .map(|tokens| tokens as f64 / (timed_ns as f64 / 1e9)),
+        gpu_work_ns: None,
         tokens_counted,
         fit: fit(kind, &rows),
         rows,
     }
+}
+
+/// Where a step has GPU work for longer than it lasts on the host, tokens are per second of that work: the host cannot get
+/// tokens out of a GPU that is not done. A window that is longer than the step says nothing: in a pipeline, windows overlap.
+pub(super) fn rates_of_the_gpu(report: &mut Report) {
+    let Some(mut run) = report.engine.take() else { return };
+    let with_work = report.coverage.processes.iter().filter(|process| process.counts.kernels > 0);
+    // A process with several GPUs works for longer than it lasts.
+    let has_one_gpu_each = report.devices.len() <= with_work.count();
+    for kind in run.kinds.iter_mut().filter(|_| has_one_gpu_each) {
+        let row = report.stages.iter().find(|row| row.stage == kind.stage);
+        // Recorded steps alone may be slower than the mean of all.
+        let Some(row) = row.filter(|row| !is_in_part(report, row)) else { continue };
+        let SampleBasis { instances, busy_ns, .. } = sample_basis(report, row);
+        let Some(busy_ns) = busy_ns.filter(|_| instances > 0) else { continue };
+        let step_ns = kind.timed_ns as f64 / kind.timed_steps.max(1) as f64;
+        let work_ns = busy_ns as f64 / instances as f64;
+        if outlasts_step(work_ns, step_ns) {
+            kind.tokens_per_s = kind.tokens_per_s.map(|rate| rate * step_ns / work_ns);
+            kind.gpu_work_ns = Some(work_ns as u64);
+        }
+    }
+    report.engine = Some(run);
 }
 
 fn sum(groups: &[(&StepShape, &StepGroup)]) -> StepGroup {
@@ -206,6 +233,7 @@ fn fit(kind: StepKind, rows: &[EngineStepRow]) -> Option<StepFit> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use stage2_model::{Origin, StageRow, WarmRow};
 
     /// Decode steps of each batch that take 1 ms and 10 us for each request.
     fn decode(batches: &[u64]) -> ProcessCapture {
@@ -281,6 +309,32 @@ mod tests {
             group.timed_work.prefill_tokens = 0;
         }
         assert_eq!(kind(&process).tokens_per_s, None, "the prompts have no known length");
+    }
+
+    #[test]
+    fn tokens_are_per_second_of_the_gpu_where_the_host_runs_ahead_of_it() {
+        let (run, _) = run(&[decode(&[4])]);
+        let step_ns = 1_040_000;
+        let rate = |work_ns: u64, recorded: Option<u64>| {
+            let (gpu_busy_ns, gpu_window_ns) = (work_ns * 10, step_ns * 30);
+            let warm = WarmRow { instances: 10, gpu_busy_ns, gpu_window_ns, ..WarmRow::default() };
+            let row = StageRow {
+                stage: "decode".to_owned(),
+                instances: Some(11),
+                recorded_instances: recorded,
+                warm: Some(warm),
+                ..StageRow::default()
+            };
+            let source = Origin::Collector.label().to_owned();
+            let mut report =
+                Report { source, stages: vec![row], engine: run.clone(), ..Report::default() };
+            rates_of_the_gpu(&mut report);
+            report.engine.and_then(|run| run.kinds[0].tokens_per_s).expect("timed").round()
+        };
+        let by_steps = (4e9 / step_ns as f64).round();
+        assert_eq!(rate(step_ns * 2, None), (2e9 / step_ns as f64).round());
+        assert_eq!(rate(step_ns * 104 / 100, None), by_steps, "about as long");
+        assert_eq!(rate(step_ns * 2, Some(5)), by_steps, "recorded ones may be slower");
     }
 
     #[test]

@@ -156,7 +156,7 @@ pub(crate) fn join_kept(
     findings.extend(paths::joined_names(&path_rows));
     findings.extend(paths::side_by_side_ranges(&path_rows, &side_by_side));
     findings.extend(coverage::shared_devices(&device_rows).chain(of_ranks));
-    let report = Report {
+    let mut report = Report {
         schema: SCHEMA.to_owned(),
         schema_version: SCHEMA_VERSION,
         generator: concat!("stage2-launch ", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -188,6 +188,7 @@ pub(crate) fn join_kept(
         // What other tools add comes later: see `without_collector`, `counters` and `timeline`.
         ..Report::default()
     };
+    engine::rates_of_the_gpu(&mut report);
     (report, whole_calls)
 }
 
