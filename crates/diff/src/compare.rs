@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use stage2_contract::order::Order as _;
 use stage2_contract::text::visible;
-use stage2_model::{Report, Role, StageRow, Status, StepUnit};
+use stage2_model::{OTHER_STAGES_WORK, Report, Role, StageRow, Status, StepUnit};
 
 use crate::causes::CauseNames;
 use crate::comparability::{differences, other_work, unlike};
@@ -286,6 +286,13 @@ fn stage(name: &str, sides: &[Vec<Gathering<'_>>; 2]) -> (usize, StageChange) {
                 cause.noise = Noise { method: NoiseMethod::OneRunEach, ..Noise::default() };
             }
         }
+    }
+    // The same time by another name has the same verdict.
+    let other =
+        change.metric("other_work_ms").map(|other| (other.verdict, other.noise, other.interval));
+    let same = change.host.iter_mut().filter(|cause| cause.metric == OTHER_STAGES_WORK);
+    for (cause, (verdict, noise, interval)) in same.zip(other) {
+        (cause.verdict, cause.noise, cause.interval) = (verdict, noise, interval);
     }
     change.host_absent =
         host_absent([&a, &b]).filter(|_| change.host.is_empty() && !change.host_ahead);

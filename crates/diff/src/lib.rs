@@ -29,7 +29,7 @@ pub use compare::{EmptyRun, Run, compare};
 pub use comparison::*;
 pub use condition::{Condition, ConditionError, NOISE_EXCEEDS};
 pub use judged::{GONE, Noise, NoiseMethod, NoiseText, Verdict, ends_text};
-pub use lines::WITH_CAVEATS;
+pub use lines::{NOT_COMPARED, WITH_CAVEATS};
 pub use parts::{LAUNCH_GAPS, OTHER_IDLE, PartChange, Parts};
 pub use read::{ReadError, ReadReport, read_report};
 pub use verdict::Outlook;

@@ -150,7 +150,7 @@ pub(crate) struct Named<'c> {
 }
 
 impl Named<'_> {
-    /// `gemm_a +39.9 us`, or `2 replaced attention kernels: +24.0 us net`.
+    /// `gemm_a +39.9 us`, or `2 attention kernels that replaced each other: +24.0 us net`.
     fn text(&self, limit: usize) -> String {
         let change = signed_time(self.change_ns);
         match &self.rows[..] {
@@ -162,7 +162,10 @@ impl Named<'_> {
                     Some(WorkKind::Kernel) | None => format!("{class} kernels"),
                     Some(kind) => kind.word().to_owned(),
                 };
-                format!("{} replaced {what}: {change} net", count(rows.len() as u64))
+                format!(
+                    "{} {what} that replaced each other: {change} net",
+                    count(rows.len() as u64)
+                )
             }
         }
     }
@@ -235,17 +238,18 @@ fn kernels(of: &Comparison, stages: &[&StageChange]) -> String {
         let rows: usize = cancelled.iter().map(|of_class| of_class.rows.len()).sum();
         let change_ns: f64 = cancelled.iter().map(|of_class| of_class.change_ns).sum();
         let besides = (rows > 0).then(|| {
-            let other = if named.is_some() { "other replaced kernel" } else { "replaced kernel" };
+            let other = if named.is_some() { "other kernel" } else { "kernel" };
             let rows = counted(rows as u64, other);
             let is_noise = !cancelled.iter().any(|of_class| of_class.is_change);
             let noise = if is_noise { ", within noise" } else { "" };
-            format!("{rows}: {} net{noise}", signed_time(change_ns))
+            format!("{rows} that replaced each other: {} net{noise}", signed_time(change_ns))
         });
-        let said = match (named, besides) {
-            (Some(named), Some(besides)) => format!("{named}, {besides}"),
-            (named, besides) => named.or(besides)?,
-        };
-        Some(format!("largest changes per {} {}: {said}", name(stage), stage.per_word()))
+        let of = format!("per {} {}", name(stage), stage.per_word());
+        Some(match (named, besides) {
+            (Some(named), Some(besides)) => format!("largest changes {of}: {named}, {besides}"),
+            (Some(named), None) => format!("largest changes {of}: {named}"),
+            (None, besides) => format!("{of}: {}", besides?),
+        })
     };
     let comparable = stages
         .iter()
@@ -354,6 +358,7 @@ fn comparable(of: &Comparison) -> String {
         what => format!("{what} varies within both sides"),
     };
     let mut texts: Vec<String> = both.map(|note| text(&note)).collect();
+    texts.splice(0..0, outlier(of));
     let differ: Vec<&str> = notes
         .iter()
         .filter(|note| note.before != note.after)
@@ -377,14 +382,14 @@ fn comparable(of: &Comparison) -> String {
 pub const WITH_CAVEATS: &str = "with caveats";
 
 /// What has no counterpart on the other side.
-const NOT_COMPARED: &str = "not compared";
+pub const NOT_COMPARED: &str = "not compared";
 
 /// A run whose step takes longer or shorter than those of all other runs of its side by so many times their spread, and
 /// by so much of their median: its interval may be wide for that run alone.
 const OUTLIER_SPREADS: f64 = 3.0;
 const OUTLIER_PART: f64 = 0.1;
 
-/// `b1 takes 1.54x as long as the other runs of its side (decode): look at it or record it again`.
+/// `b1 takes 1.54x as long as the other runs of its side (decode), so intervals are wide: record it again`.
 fn outlier(of: &Comparison) -> Option<String> {
     let stages = timed(of);
     let times = stages.iter().filter_map(|stage| Some((stage, stage.time()?)));
@@ -408,7 +413,7 @@ fn outlier(of: &Comparison) -> Option<String> {
             let label = run.label.trim_end_matches('/');
             let folder = label.rsplit_once('/').map_or(label, |(_, folder)| folder);
             format!(
-                "{folder} takes {factor:.2}x as long as the other runs of its side ({}): look at it or record it again",
+                "{folder} takes {factor:.2}x as long as the other runs of its side ({}), so intervals are wide: record it again",
                 stage.stage
             )
         })
@@ -417,11 +422,6 @@ fn outlier(of: &Comparison) -> Option<String> {
 }
 
 fn noise(of: &Comparison) -> String {
-    let within = noise_rule(of);
-    outlier(of).map_or_else(|| within.clone(), |outlier| format!("{outlier}; {within}"))
-}
-
-fn noise_rule(of: &Comparison) -> String {
     let stages = timed(of);
     let both = || stages.iter().filter(|stage| stage.presence == Presence::Both);
     match (of.before.len(), of.after.len()) {

@@ -312,6 +312,9 @@ impl HostCauseKind {
 /// A process that has at least this share of the time of a cause is named, percent.
 const IN_RANK_PERCENT: f64 = 75.0;
 
+/// The text of [`HostCauseKind::OtherWork`].
+pub const OTHER_STAGES_WORK: &str = "work of another stage ran on the GPU";
+
 impl HostCause {
     /// ` mostly in rank 1`: the rank that most of it is in; nothing where that is not one. `rank_of`: of a trace file.
     pub fn in_rank(&self, rank_of: impl Fn(&str) -> Option<u64>) -> String {
@@ -365,7 +368,7 @@ impl HostCause {
             HostCauseKind::OtherRank => at("waiting for another rank", "in"),
             HostCauseKind::Sleep => at("sleeping", "in"),
             HostCauseKind::System => at("blocked in a system call", "from"),
-            HostCauseKind::OtherWork => "work of another stage ran on the GPU".to_owned(),
+            HostCauseKind::OtherWork => OTHER_STAGES_WORK.to_owned(),
             HostCauseKind::Small => "smaller causes, each within its sampling error".to_owned(),
             HostCauseKind::Unknown => "unknown".to_owned(),
         }

@@ -167,7 +167,7 @@ fn side_name<'c>(runs: &'c [ComparedRun], name: &impl Fn(&'c str) -> &'c str) ->
 const COMMAND: &str = "stage2-launch ";
 
 pub use page::html;
-pub use screen::{HEIGHT, WIDTH};
+pub use screen::WIDTH;
 
 /// One screen, of so many columns and, if possible, lines. Of three sides or more it has their table, and the pairs are on
 /// the whole page.
@@ -333,7 +333,7 @@ pub fn full_screen(diff: &Diff, width: usize) -> String {
 }
 
 /// Columns of a terminal from which its tables have these columns, which else would take a line more in each row.
-const SPARED: [(usize, &[&str]); 2] = [(120, &[NAME]), (100, &["factor", "change", "calls"])];
+const SPARED: [(usize, &[&str]); 2] = [(140, &[NAME]), (100, &["factor", "change", "calls"])];
 
 /// The page without the columns of its tables whose heads begin with one of these words, or are one of them and followed by
 /// a unit in another column.

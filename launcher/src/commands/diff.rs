@@ -179,8 +179,7 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
         // In a script, too, a condition that cannot fail would pass unseen.
         terminal.warning(&Id::DiffReversed.found(what, "", remedy));
     }
-    // What is no terminal has any number of lines.
-    let lines = height(&std::io::stdout()).unwrap_or(usize::MAX);
+    let lines = lines_of_screen();
     let is_screen = !(args.json || args.full || terminal.is_quiet());
     let outcomes = view::outcomes(&diff, if is_screen { lines } else { usize::MAX });
     for (outcome, sentence) in &outcomes {
@@ -230,10 +229,14 @@ fn as_groups(groups: &[Group], words: &[PathBuf]) -> Option<String> {
 
 /// What a terminal shows.
 fn screens(diff: &Diff) -> String {
-    let stdout = std::io::stdout();
-    let (width, height) = (width(&stdout), height(&stdout));
-    let (width, height) = (width.unwrap_or(view::WIDTH), height.unwrap_or(view::HEIGHT));
-    coloured(&view::screens(diff, width, height))
+    let width = width(&std::io::stdout()).unwrap_or(view::WIDTH);
+    coloured(&view::screens(diff, width, lines_of_screen()))
+}
+
+/// Lines of the terminal; what is none has those of `LINES`, or any number.
+fn lines_of_screen() -> usize {
+    let of_environment = || std::env::var("LINES").ok()?.parse().ok();
+    height(&std::io::stdout()).or_else(of_environment).unwrap_or(usize::MAX)
 }
 
 /// The judgements in colour, and the bars: less time is good. What decides nothing is pale.

@@ -194,7 +194,7 @@ fn comparison(
     format!(
         "<section id=\"comparison-{at}\">\n<h1>Comparison: {}</h1>\n<div class=\"answer\">\n{}<div class=\"{}\">\n<p class=\"verdict\">{}</p>\n\
          </div>\n<dl>\n{}</dl>\n</div>\n{links}{open}{picture}<dl class=\"answer\">\n{}</dl>\n<div class=\"stages\"{}>\n{}</div>\n{}{runs}\
-         <h2{}>Runs of each side</h2>\n<dl class=\"answer runs\">\n{}</dl>\n{numbers}{others}{close}</section>\n",
+         <h2{}>Commands and reports</h2>\n<dl class=\"answer runs\">\n{}</dl>\n{numbers}{others}{close}</section>\n",
         breakable(&page_title(of)),
         conditions(of) + &caution.unwrap_or_default(),
         kind(of),
@@ -214,9 +214,9 @@ const SECTIONS: [(&str, &str); 6] = [
     ("parts", "Parts of the step"),
     ("stages", "Stages"),
     ("runs", "Individual runs"),
-    ("sides", "Runs of each side"),
+    ("sides", "Commands and reports"),
     ("numbers", "All numbers"),
-    ("others", "Differences between the sides, terms"),
+    ("others", "Other differences, terms"),
 ];
 
 /// Warnings whose meaning stands below the line `comparable`; the table has that of all.
@@ -638,8 +638,8 @@ fn bars(stage: &StageChange, of: &Comparison) -> String {
             )
         })
         .collect();
-    let has_word = legend.is_empty() && bars.contains("inconclusive");
-    let legend = if has_word { escaped(&open) } else { legend };
+    // Without bars the words stand in the table, and below the page what they mean.
+    let legend = if has_bars { legend } else { String::new() };
     let means = if of.is_of_two_runs() { "" } else { MEANS };
     let smaller = smaller(stage, &in_sums);
     let limits = if bars.contains(">too small<") { LIMITS } else { "" };
@@ -698,10 +698,7 @@ fn smaller(stage: &StageChange, parts: &[&PartChange<'_>]) -> String {
     };
     let table = Table::new(parts)
         .left(&format!("part of the {} per {}", named::WINDOW, stage.per_word()), |part| {
-            text(&part.cause.map_or_else(
-                || named::part_name(stage, part, BAR_NAME_CHARS),
-                |cause| format!("idle: {cause}"),
-            ))
+            text(&named::part_name(stage, part, BAR_NAME_CHARS))
         })
         .right("before (ms)", |part| side(part, 0))
         .right("after (ms)", |part| side(part, 1))

@@ -5,6 +5,7 @@ use stage2_contract::text::{shorten, shorten_kernel, shorten_words};
 use stage2_diff::{
     OTHER_IDLE, PartChange, Parts, StageChange, Verdict, WorkChange, signed, signed_time,
 };
+use stage2_model::OTHER_STAGES_WORK;
 
 /// That a part is inconclusive, and why.
 ///
@@ -246,13 +247,21 @@ fn names_of(parts: &[&PartChange<'_>], chars: usize) -> String {
         let name = match () {
             () if whole.chars().count() <= room => whole,
             () if head.chars().count() <= room => head.to_owned(),
-            () if room >= LEAST_NAME => class_of(part, room),
+            () if room >= LEAST_NAME && says_something(&class_of(part, room)) => {
+                class_of(part, room)
+            }
             () if at == 0 => return text,
             () => return text + MORE,
         };
         text.push_str(&format!("{before}{name} {}", number(part)));
     }
     text
+}
+
+/// Whether a shortened name still has its first word.
+fn says_something(name: &str) -> bool {
+    let head = name.strip_prefix("idle: ").unwrap_or(name);
+    head.split([' ', '…']).next().is_some_and(|word| !word.is_empty()) && !head.contains(" … ")
 }
 
 /// Characters of a part of a name that still says something.
@@ -369,6 +378,10 @@ fn with_why(stage: &StageChange, name: &str, limit: usize) -> String {
 
 /// `idle: priority (sorting_scheduler.py)`: a cause with the name of its file alone, or without it where there is no room.
 fn cause_name(cause: &str, limit: usize) -> String {
+    if cause == OTHER_STAGES_WORK {
+        // The GPU was not idle.
+        return shorten("GPU work of another stage", limit);
+    }
     let parts = cause.strip_suffix(')').and_then(|cause| cause.rsplit_once(" ("));
     let Some((function, path)) = parts else { return short_cause(cause, limit) };
     let file = path.rsplit_once('/').map_or(path, |(_, file)| file);

@@ -3,11 +3,12 @@
 use stage2_contract::text::numbers::counted;
 use stage2_contract::text::{shorten, wrapped_at_most};
 use stage2_diff::{
-    Comparison, Diff, Difference, GONE, LAUNCH_GAPS, MetricChange, MetricUnit, NoiseMethod,
-    OTHER_IDLE, Outcome, PartChange, Parts, Per, Presence, StageChange, signed, signed_time,
+    Comparison, Diff, Difference, GONE, LAUNCH_GAPS, MetricChange, MetricUnit, NOT_COMPARED,
+    NoiseMethod, OTHER_IDLE, Outcome, PartChange, Parts, Per, Presence, StageChange, signed,
+    signed_time,
 };
 
-use stage2_model::Severity;
+use stage2_model::{AnswerLine, Severity};
 
 use super::parts::{Room, Shown, part_name, shown_parts, sign_less, whole, why_open};
 use super::tables::{ONE_VALUE, is_shown, rate, side_cells, stage_time, value_cell};
@@ -18,7 +19,7 @@ pub const WIDTH: usize = 80;
 /// A narrower or wider terminal has lines of this length.
 const WIDTHS: (usize, usize) = (60, 160);
 /// Lines of a terminal whose height is not known, and the least that a screen is made for.
-pub const HEIGHT: usize = 24;
+const HEIGHT: usize = 24;
 /// Lines of the command and of the prompt.
 const PROMPTS: usize = 2;
 /// Lines of the sentence about a condition, below the screen, where it is short.
@@ -127,6 +128,8 @@ pub(super) fn screen(of: &Comparison, width: usize, height: usize) -> Vec<String
         all.push(String::new());
         let is_news = |label: &str| {
             let is_known = of.lines.iter().any(|line| line.label == label);
+            let says_nothing = |line: &AnswerLine| line.label == label && line.text == NOT_COMPARED;
+            let is_known = is_known && !of.lines.iter().any(says_nothing);
             is_known && (label != "libraries" || !of.libraries.is_empty())
         };
         let below = |(label, most): (&&'static str, &usize)| match (*label, *most) {
@@ -248,7 +251,7 @@ fn stages(of: &Comparison, width: usize) -> Vec<String> {
                     if rate.verdict.is_change() && !time.verdict.is_change() {
                         deciding.push(rows.len());
                     }
-                    rows.push(row(String::new(), "", rate, "tokens/s", stage));
+                    rows.push(row(String::new(), "mean ", rate, "tokens/s", stage));
                 }
                 continue;
             }

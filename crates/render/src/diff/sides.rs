@@ -180,6 +180,8 @@ fn row(stage: &StageChange, side: String, is_first: bool) -> Row<'_> {
 fn with_noise(metric: &MetricChange) -> String {
     match metric.change {
         Some(0.0) => "equal".to_owned(),
+        // The verdict of the pair says why nothing is judged.
+        _ if metric.noise.unlike => percent_cell(metric),
         _ => format!("{} {}", percent_cell(metric), noise_cell(metric)),
     }
 }

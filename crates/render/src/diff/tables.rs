@@ -452,11 +452,25 @@ pub(super) fn work(stage: &StageChange) -> String {
         true => format!(", {} of them beyond noise", count(beyond)),
         false => String::new(),
     };
-    let rest = paragraph(&format!(
-        "{} of GPU work changed by {} in total{beyond}.",
-        capitalised(&counted(others.len() as u64, "other row")),
-        signed_time(others.iter().map(|row| row.change_ns).sum()),
-    ));
+    let total = signed_time(others.iter().map(|row| row.change_ns).sum());
+    let rows = others.len() as u64;
+    let rest = match shown.is_empty() {
+        true if stage.other_work.is_some() => {
+            format!(
+                "{} of GPU work changed by {total} in total: of steps that do different work.",
+                counted(rows, "row")
+            )
+        }
+        true => format!(
+            "None of {} of GPU work changed beyond noise ({total} in total).",
+            counted(rows, "row")
+        ),
+        false => format!(
+            "{} of GPU work changed by {total} in total{beyond}.",
+            counted(rows, "other row")
+        ),
+    };
+    let rest = paragraph(&capitalised(&rest));
     table.or_nothing() + &rest
 }
 
@@ -537,7 +551,9 @@ fn factor(metric: &MetricChange) -> Option<String> {
 
 fn us_digits(row: &WorkChange) -> usize {
     let [a, b] = [&row.before, &row.after].map(|side| side.as_ref().map_or(0.0, |side| side.ns));
-    digits_to_subtract(a / 1e3, b / 1e3, 3)
+    let us = a.max(b) / 1e3;
+    let least = [1000.0, 100.0, 10.0].iter().filter(|limit| us < **limit).count();
+    digits_to_subtract(a / 1e3, b / 1e3, least)
 }
 
 fn us_cell(row: &WorkChange, side: &Option<WorkSide>) -> String {
@@ -567,6 +583,9 @@ pub(super) const ONE_VALUE: &str = "one value per run";
 /// What decided on the change.
 pub(super) fn noise_cell(metric: &MetricChange) -> String {
     match (metric.noise.method, metric.noise_text(), metric.interval) {
+        _ if metric.noise.unlike && metric.change != Some(0.0) => {
+            metric.noise.why_not_judged().unwrap_or(ABSENT).to_owned()
+        }
         (NoiseMethod::OneRunEach, ..) => ONE_VALUE.to_owned(),
         (NoiseMethod::NotCompared, ..) => metric.why_absent().unwrap_or(ABSENT).to_owned(),
         (NoiseMethod::Exact, ..) => "exact count".to_owned(),

@@ -30,7 +30,8 @@ const WORDS: [(&str, &str); 9] = [
     ),
     (
         "inconclusive",
-        "each run has only one value, or the noise or the interval includes both 0 and twice or half the old value",
+        "each run has only one value, the noise or the interval includes both 0 and twice or half the old value, or the sides \
+         are hardly comparable",
     ),
     ("equal", "the change and its interval round to 0.0 %"),
     ("new/gone", "on one side only, or 0.000 ms on the other"),
