@@ -390,9 +390,13 @@ impl LateRow {
     pub fn code_line(&self) -> Option<String> {
         let Some(longer) = self.longer(Form::Holder) else { return self.host_sentence() };
         let longer = longer.replacen("Its", &format!("{}'s", self.who_first()), 1);
-        let carried = self.carried().map_or_else(String::new, |(steps, _)| {
+        let carried = self.carried().map_or_else(String::new, |(steps, begins)| {
             let (late, noun) = (shown_time(steps.median_ns as f64), &steps.noun);
-            format!(". The rest of the {late} is carried over from earlier {noun}s and cannot be saved separately")
+            let (by, after) = (shown_time(begins.ns as f64), &begins.after);
+            format!(
+                ". It begins its {noun} {by} after {after}: the rest of the {late} is carried over from earlier {noun}s \
+                 and cannot be saved separately"
+            )
         });
         Some(format!("{longer}{}{carried}", self.rest()))
     }

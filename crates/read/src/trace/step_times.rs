@@ -94,6 +94,9 @@ pub struct StepTrack {
     /// Of an engine: the instances that another step followed at once, with the times until that one began in place of
     /// host times.
     pub until_next: Option<Box<StepTrack>>,
+    /// Of the longest: number, the stage right before it on its thread, and how long GPU work of that one still ran when
+    /// the step began, ns.
+    pub before: Vec<(u64, PathIndex, u64)>,
 }
 
 #[derive(Debug, Default)]
@@ -193,8 +196,19 @@ impl Tracks {
         }
     }
 
-    /// The paths that closed at least once.
-    pub(super) fn finish(mut self) -> BTreeMap<PathIndex, StepTrack> {
+    /// The paths that closed at least once. `before` finds [`StepTrack::before`] of a step.
+    pub(super) fn finish(
+        mut self,
+        before: impl Fn(&Timed) -> Option<(PathIndex, u64)>,
+    ) -> BTreeMap<PathIndex, StepTrack> {
+        for track in self.all() {
+            let longest = track.cold.longest.iter().chain(&track.warm.longest);
+            let found = longest.filter_map(|(step, timed)| {
+                let (path, ns) = before(timed)?;
+                Some((step.number, path, ns))
+            });
+            track.before = found.collect();
+        }
         let closed = self.paths.into_iter().filter(|(_, track)| track.count() > 0);
         let with_next = closed.map(|(path, track)| {
             let until_next = self.until_next.remove(&path).map(Box::new);

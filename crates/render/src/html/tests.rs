@@ -364,7 +364,7 @@ fn the_mean_step_is_a_bar_whose_parts_lead_to_what_explains_them() {
                  token's floor";
     assert_eq!(page.of_class("verdict")[0].text(), bound);
     let bar = &page.of_class("mean")[0];
-    assert!(bar.text().contains("The mean token of decode: 10.0 us"), "{}", bar.text());
+    assert!(bar.text().contains("Mean time per token of decode: 10.0 us"), "{}", bar.text());
     let rects = bar.all("a");
     let links: Vec<String> = rects.iter().filter_map(|a| a.attribute("href")).collect();
     assert!(links.iter().any(|link| link == "#all-kernels"), "{links:?}");
