@@ -12,8 +12,8 @@ use stage2_contract::text::{code, plain, shorten, shorten_kernel};
 use stage2_model::finding::Id;
 use stage2_model::{
     Answer, AnswerLine, Bottleneck, BottleneckKind, BottleneckPart, HOST_SAMPLES_LEAST, HostCause,
-    LateCause, LateHost, LateRow, LateSteps, Origin, Report, Role, StageAnswer, Status,
-    StepTimes, StepUnit,
+    LateCause, LateHost, LateRow, LateSteps, Origin, Report, Role, StageAnswer, Status, StepTimes,
+    StepUnit,
 };
 use stage2_report::conclusions::rests_on;
 
@@ -521,7 +521,8 @@ mod tests {
         assert!(said(&report, &answer).contains(regular), "{}", said(&report, &answer));
         let follows = |number, runs_ns| StepBefore { number, stage: "mixed".into(), runs_ns };
         let runs_ms = [13, 9, 14, 10, 12];
-        let before = outliers.iter().zip(runs_ms).map(|(step, ms)| follows(step.number, ms * 1_000_000));
+        let before =
+            outliers.iter().zip(runs_ms).map(|(step, ms)| follows(step.number, ms * 1_000_000));
         report.step_series[0].before = before.collect();
         let why = "or a multiple of that: each follows a mixed step, whose GPU work still runs for 9.00 to 14.00 ms), ";
         assert!(said(&report, &answer).contains(why), "{}", said(&report, &answer));

@@ -413,7 +413,7 @@ mod tests {
             assert_eq!(tracks.opened(5), number);
             tracks.closed(closed(number, host_ns(number), 1));
         }
-        let tracks = tracks.finish();
+        let tracks = tracks.finish(|_| None);
         let track = &tracks[&5];
         let buckets = track.buckets();
         assert_eq!(buckets.len(), 489, "of 2,048 steps each");
@@ -440,7 +440,7 @@ mod tests {
         }
         // Nothing followed it at once.
         tracks.closed(closed(4, 1, 1));
-        let tracks = tracks.finish();
+        let tracks = tracks.finish(|_| None);
         let track = &tracks[&5];
         assert_eq!((track.count(), track.warm.times.median()), (5, Some(25)));
         let followed = track.until_next.as_ref().expect("those of an engine");
@@ -459,7 +459,7 @@ mod tests {
         for number in 0..1_025 {
             tracks.closed(closed(number, u64::MAX, 1));
         }
-        let tracks = tracks.finish();
+        let tracks = tracks.finish(|_| None);
         assert!(tracks[&5].buckets().iter().all(|bucket| bucket.mean_ns >= u64::MAX / 4));
         assert_eq!(tracks[&5].warm.total_ns, u64::MAX);
     }
@@ -475,7 +475,7 @@ mod tests {
             let stage = Closed { path: 4, is_root: true, ..closed(root.into(), 1_000, root) };
             tracks.closed(stage);
         }
-        let tracks = tracks.finish();
+        let tracks = tracks.finish(|_| None);
         let Steps { count, total_ns, times, per_instance, .. } = &tracks[&5].warm;
         assert_eq!((*count, *total_ns, times.median()), (3, 1_200, Some(400)));
         assert_eq!((per_instance.count(), per_instance.median()), (1, Some(3)));

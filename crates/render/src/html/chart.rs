@@ -140,7 +140,11 @@ pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) 
                 None if has_before => "<td>–</td><td>–</td>".to_owned(),
                 None => String::new(),
             };
-            format!("<tr><td>{}</td><td>{}</td>{before}</tr>\n", count(step.number), ms3(step.host_ns))
+            format!(
+                "<tr><td>{}</td><td>{}</td>{before}</tr>\n",
+                count(step.number),
+                ms3(step.host_ns)
+            )
         };
         let before = match has_before {
             true => "<th>Stage before</th><th>Its GPU work still runs (ms)</th>",

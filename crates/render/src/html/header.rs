@@ -83,7 +83,8 @@ pub(super) fn header(
             false => "",
         };
         // Two means of a step on one screen.
-        let means = lines.iter().any(|known| known.label == "time" && known.text.starts_with("mean "));
+        let means =
+            lines.iter().any(|known| known.label == "time" && known.text.starts_with("mean "));
         let means = match means && of_engine {
             true => "Time: from the start of a step to that of the next; bar: its GPU window.",
             false => "",

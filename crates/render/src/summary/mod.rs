@@ -61,7 +61,8 @@ pub(super) fn page(report: &Report, shown: &Shown) -> Page {
     // Without the arguments of the program: this page is passed on.
     let lead = verdict_in_full(report);
     // The lead says what to do first, and the recommendations how.
-    let mut head = run_line(report, false) + &lead + &brief_screen(report, !lead.contains(" First, "));
+    let mut head =
+        run_line(report, false) + &lead + &brief_screen(report, !lead.contains(" First, "));
     head.push_str(&late_in_full(report));
     // Where there is an answer, it is the summary of the summary.
     if !is_answered(report) {

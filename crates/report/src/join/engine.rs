@@ -311,7 +311,8 @@ mod tests {
         let (run, _) = run(&[decode(&[4])]);
         let step_ns = 1_040_000;
         let rate = |window_ns: u64, recorded: Option<u64>| {
-            let warm = WarmRow { instances: 10, gpu_window_ns: window_ns * 10, ..WarmRow::default() };
+            let warm =
+                WarmRow { instances: 10, gpu_window_ns: window_ns * 10, ..WarmRow::default() };
             let row = StageRow {
                 stage: "decode".to_owned(),
                 instances: Some(11),

@@ -113,7 +113,8 @@ impl StepCandidates {
             if track.count() > sum.most.count() {
                 let shown = track.until_next.as_deref().unwrap_or(&track);
                 let before = shown.before.iter();
-                sum.before = before.map(|&(number, path, ns)| (number, mapping.path(path), ns)).collect();
+                sum.before =
+                    before.map(|&(number, path, ns)| (number, mapping.path(path), ns)).collect();
                 sum.most = track;
                 sum.file.clone_from(&process.file);
             }
@@ -167,7 +168,8 @@ impl StepCandidates {
             let series = |path: u32, of: &Path| {
                 let found = of.series(warm);
                 let is_slow = |number| found.outliers.iter().any(|step| step.number == number);
-                let before = of.before.iter().filter(|(at, other, _)| is_slow(*at) && *other != stage);
+                let before =
+                    of.before.iter().filter(|(at, other, _)| is_slow(*at) && *other != stage);
                 let before = before.map(|&(number, path, runs_ns)| StepBefore {
                     number,
                     stage: labels.path(path).to_owned(),
