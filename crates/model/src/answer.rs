@@ -111,8 +111,8 @@ impl StageAnswer {
         Some(format!("{of}{}", if self.at_a_time().is_some() { " of all streams" } else { "" }))
     }
 
-    /// `the host begins the next step 10.30 ms before the GPU work of this one ends (mean), so tokens/s are those of the GPU
-    /// window, 30.59 ms`: why compute may last longer than a step of an engine.
+    /// `the host begins the next step 10.30 ms before the GPU work of this one ends (mean), so tokens/s count the GPU window
+    /// of 30.59 ms`: why compute may last longer than a step of an engine.
     pub fn host_ahead(&self) -> Option<String> {
         let step = self.step.as_ref().filter(|step| step.unit == StepUnit::OfEngine)?;
         let window_ns = self.bottleneck.as_ref().filter(|of| of.of == step.shown_unit())?.ns as f64;

@@ -1531,7 +1531,10 @@ fn an_engine_that_has_ended_has_the_step_times_and_rates_of_its_report() {
             assert_eq!(row.p99_ns, kind["p99_ns"].as_u64(), "{name} {}", row.name);
             let [live, reported] = [row.tokens_per_s, kind["tokens_per_s"].as_f64()];
             let difference = live.zip(reported).map(|(live, reported)| (live - reported).abs());
-            assert!(difference.is_some_and(|by| by < 1e-6), "{name} {}: {live:?}", row.name);
+            // Over the GPU windows, which both read with their own rounding, where these are longer than the steps.
+            let by_steps = row.sum.run.as_ref().and_then(|run| run.tokens_per_s());
+            let most = if live == by_steps { 1e-6 } else { 1e-6 * reported.unwrap_or(0.0) };
+            assert!(difference.is_some_and(|by| by < most), "{name} {}: {live:?}", row.name);
         }
     }
 }
