@@ -228,9 +228,9 @@ const IN_FACTS: [&str; 8] =
     [VERDICT, "time", "window", "host", "late rank", "floor", "kernel", "first"];
 
 /// Right below the title of a page: a fact in each line, and what a floor is. Where these are not known, the lines of the
-/// answer in full. `first`: with what to do first.
-pub(super) fn brief_screen(report: &Report, first: bool) -> String {
-    screen(report, first).unwrap_or_else(|| {
+/// answer in full.
+pub(super) fn brief_screen(report: &Report) -> String {
+    screen(report).unwrap_or_else(|| {
         let lines = page_lines(report);
         let items: String = lines.iter().map(|line| item(&line.label, &line.text)).collect();
         format!("{}{items}\n{}", opening(report), head_of_ranks(report))
@@ -279,10 +279,8 @@ pub(super) fn short(report: &Report) -> Vec<AnswerLine> {
     lines
 }
 
-fn screen(report: &Report, first: bool) -> Option<String> {
-    let mut lines = Some(short(report)).filter(|lines| !lines.is_empty())?;
-    let error = lines.iter().any(|line| line.text.contains('±'));
-    lines.retain(|line| first || line.label != "first");
+fn screen(report: &Report) -> Option<String> {
+    let lines = Some(short(report)).filter(|lines| !lines.is_empty())?;
     let items: String = lines.iter().map(|line| item(&line.label, &line.text)).collect();
     let (above, below) = (opening(report), head_of_ranks(report));
     let told = verdict_stage(report).filter(|told| told.floor.distance.value().is_some());
@@ -290,7 +288,7 @@ fn screen(report: &Report, first: bool) -> Option<String> {
     let floor = of.map_or_else(String::new, |of| {
         format!("Floor: the least time that the GPU needs for the work of a {of}.\n\n")
     });
-    let error = if error { "±: standard error.\n\n" } else { "" };
+    let error = if items.contains('±') { "±: standard error.\n\n" } else { "" };
     Some(format!("{above}{items}\n{floor}{error}{below}"))
 }
 

@@ -258,7 +258,7 @@ mod tests {
         for whole in [format!("verdict: {verdict}"), "first: decode up to 2.4x faster".to_owned()] {
             assert!(short.evidence.contains(&whole), "{:#?}", short.evidence);
         }
-        let page = crate::facts::brief_screen(&report, true);
+        let page = crate::facts::brief_screen(&report);
         let end = "- **Warnings:** 20, the first: counters of 12 of 30 kernel rows are of the profiled launch only, e.g. in stage0\n\
                    - **Coverage:** complete: no known lost records\n\nFloor: the least time that the GPU needs for the work of a \
                    token.\n\n";

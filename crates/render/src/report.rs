@@ -72,7 +72,7 @@ pub(super) fn page(report: &Report) -> Page {
     ];
     Page {
         title,
-        head: run_line(report, true) + &brief_screen(report, true) + &serious(report),
+        head: run_line(report, true) + &brief_screen(report) + &serious(report),
         sections,
     }
 }

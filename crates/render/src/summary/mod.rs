@@ -59,10 +59,13 @@ pub(super) fn page(report: &Report, shown: &Shown) -> Page {
         ("Limits", advice::findings_in_brief(report)),
     ];
     // Without the arguments of the program: this page is passed on.
-    let lead = verdict_in_full(report);
-    // The lead says what to do first, and the recommendations how.
-    let mut head =
-        run_line(report, false) + &lead + &brief_screen(report, !lead.contains(" First, "));
+    let (lead, screen) = (verdict_in_full(report), brief_screen(report));
+    // The lines below have what to do first, and the recommendations how.
+    let lead = match lead.split_once(" First, ") {
+        Some((lead, _)) if screen.contains("- **First:**") => format!("{lead}\n\n"),
+        _ => lead,
+    };
+    let mut head = run_line(report, false) + &lead + &screen;
     head.push_str(&late_in_full(report));
     // Where there is an answer, it is the summary of the summary.
     if !is_answered(report) {
