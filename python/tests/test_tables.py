@@ -192,7 +192,7 @@ def test_the_reason_of_missing_host_causes_is_that_of_the_report() -> None:
         absent = run.host_causes.absent or ""
         told = re.findall(
             r"### `(\w+)`\n\n.*\n\n"
-            r"None: only (\d+) samples \(at least (\d+) are needed\)\. To do: (.*)\.",
+            r"None: too few samples for causes: (\d+), and (\d+) are needed\. To do: (.*)\.",
             section(run, "What the GPU waits for"),
         )
         assert told

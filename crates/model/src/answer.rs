@@ -439,8 +439,8 @@ impl FirstStep {
         Some(format!("{factor} faster if {}: {}{floor}", self.condition, self.parts()))
     }
 
-    /// [`Self::gain`] without its condition and its parts, next to the advice that tells them: `up to 1.30x faster (saves up
-    /// to 1.08 ± 0.12 ms per step)`.
+    /// [`Self::gain`] without its condition and its parts, next to the advice that tells them: `about 1.30x faster
+    /// (saves about 1.08 ± 0.12 ms per step)`.
     pub fn gain_in_brief(&self) -> Option<String> {
         match self.saved().filter(|_| !self.removes.is_empty()) {
             Some(saved) => {
@@ -473,9 +473,7 @@ impl FirstStep {
 
     /// `up to`, or `about` of an estimate.
     pub fn about(&self) -> &'static str {
-        // Code of the host that gets faster still takes some time.
-        let vanishes = matches!(self.rule, Rule::HostCause | Rule::HostFault);
-        if self.error_percent.is_some() && !vanishes { "about" } else { "up to" }
+        if self.error_percent.is_some() { "about" } else { "up to" }
     }
 
     /// What the gain takes from the mean step, the same number as in [`Self::gain`]: `up to 2.12 ms per step`, `about 1.08
@@ -585,7 +583,7 @@ mod tests {
             "{said}"
         );
         let of_code = FirstStep { rule: Rule::HostCause, ..estimate };
-        assert_eq!(of_code.saved().as_deref(), Some("up to 18.34 ± 0.32 ms per step"));
+        assert_eq!(of_code.saved().as_deref(), Some("about 18.34 ± 0.32 ms per step"));
         let of_window = FirstStep { mean: None, ..first };
         let said = "up to 2.3x faster if it vanishes: launch gaps 4.6 % + other idle 52.2 % = 56.8 % of the window";
         assert_eq!(of_window.gain().as_deref(), Some(said));

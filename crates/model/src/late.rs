@@ -390,9 +390,14 @@ impl LateRow {
     pub fn code_line(&self) -> Option<String> {
         let Some(longer) = self.longer(Form::Holder) else { return self.host_sentence() };
         let longer = longer.replacen("Its", &format!("{}'s", self.who_first()), 1);
-        let carried = self.carried().map_or_else(String::new, |(steps, _)| {
+        let carried = self.carried().map_or_else(String::new, |(steps, begins)| {
             let (late, noun) = (shown_time(steps.median_ns as f64), &steps.noun);
-            format!(". The rest of the {late} is carried over from earlier {noun}s and cannot be saved separately")
+            let (by, after) = (shown_time(begins.ns as f64), &begins.after);
+            format!(
+                ". {} begins its {noun} {by} after {after}: the rest of the {late} is carried over from earlier {noun}s \
+                 and cannot be saved separately",
+                self.who_first()
+            )
         });
         Some(format!("{longer}{}{carried}", self.rest()))
     }
@@ -879,7 +884,7 @@ mod tests {
         begins(&mut sampled, 5_342_001, Some(450_000));
         let said = "Rank 1's host takes 0.45 ms longer per step than that of rank 0; samples explain 0.35 ± 0.05 ms of that: \
                     0.24 waiting for the GIL, which another thread of its process holds (send, out.py:57; get, out.py:57), \
-                    and 0.11 in g (a.py:3). The rest of the 10.68 ms is carried over from earlier calls and cannot be saved \
+                    and 0.11 in g (a.py:3). Rank 1 begins its call 5.34 ms after rank 0: the rest of the 10.68 ms is carried over from earlier calls and cannot be saved \
                     separately";
         assert_eq!(code(&sampled), said);
         let begins_late = "Rank 1 begins its call 5.34 ms after rank 0 (median), so the delay is carried over from call to call. ";
@@ -893,7 +898,7 @@ mod tests {
         assert!(whole.ends_with("a step would be shorter by about as much"), "{whole}");
         begins(&mut sampled, 5_342_001, Some(900_000));
         assert!(code(&sampled).contains(
-            ". Samples do not explain the other 0.55 ms: record for longer. The rest of"
+            ". Samples do not explain the other 0.55 ms: record for longer. Rank 1 begins its call 5.34 ms after"
         ));
         begins(&mut sampled, 5_342_001, None);
         assert!(code(&sampled).contains("Rank 1's host spends 0.35 ± 0.05 ms more per step than"));

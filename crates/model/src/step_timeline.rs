@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use stage2_contract::text::numbers::shown_time;
+
 use crate::answer::StepUnit;
 
 /// How long the steps of a stage took over the run, in bounded space. Where `path` is the stage itself,
@@ -26,6 +28,9 @@ pub struct StepSeries {
     pub cold_steps: u64,
     /// The longest steps beyond the 99th percentile, in the order of their start.
     pub outliers: Vec<Step>,
+    /// What came right before each of these on its thread, where it is another stage; of steps that are the stage itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub before: Vec<StepBefore>,
     /// The warm step whose time is nearest to the median; null: there is none.
     pub median: Option<Step>,
 }
@@ -49,6 +54,40 @@ impl StepSeries {
             .map(|pair| pair.first().zip(pair.last()).map_or(0, |(a, b)| b.abs_diff(*a)))
             .reduce(factor)?;
         (numbers.len() >= FEWEST && apart >= LEAST).then_some(apart)
+    }
+
+    /// What was right before the slow step `number`.
+    pub fn before(&self, number: u64) -> Option<&StepBefore> {
+        self.before.iter().find(|before| before.number == number)
+    }
+
+    /// `each follows a mixed step, whose GPU work still runs for 8.70 to 14.10 ms`: why its slow steps are slow, if that
+    /// holds for nearly all of them.
+    pub fn slow_steps_follow(&self) -> Option<String> {
+        let slow = || self.outliers.iter().filter(|step| step.number > 0);
+        let mut before = slow().filter_map(|step| self.before(step.number));
+        let stage = &before.next()?.stage;
+        let found = slow().filter_map(|step| self.before(step.number));
+        let runs: Vec<u64> = found
+            .filter(|before| before.stage == *stage && before.runs_ns > 0)
+            .map(|before| before.runs_ns)
+            .collect();
+        let (least, most) = (runs.iter().min()?, runs.iter().max()?);
+        let all = slow().count();
+        let of = match all - runs.len() {
+            0 => "each follows",
+            rest if rest * 10 <= all => "nearly all follow",
+            _ => return None,
+        };
+        let [from, to] = [least, most].map(|ns| shown_time(*ns as f64));
+        let unit = to.rsplit_once(' ').map_or("", |(_, unit)| unit);
+        let how_long = match from.strip_suffix(unit).map(str::trim_end) {
+            _ if from == to => to,
+            Some(from) => format!("{from} to {to}"),
+            None => format!("{from} to {to}"),
+        };
+        let noun = if self.until_next { StepUnit::OfEngine.noun() } else { self.noun() };
+        Some(format!("{of} a {stage} {noun}, whose GPU work still runs for {how_long}"))
     }
 
     /// What one of its steps is.
@@ -88,6 +127,18 @@ pub struct Step {
     pub range: u64,
     /// Host time, ns.
     pub host_ns: u64,
+}
+
+/// What came right before a step.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct StepBefore {
+    /// [`Step::number`] of the step.
+    pub number: u64,
+    /// The stage of the instance before it.
+    pub stage: String,
+    /// How long GPU work of that one still ran when the step began, ns.
+    pub runs_ns: u64,
 }
 
 /// What ran on the host and on the GPU in one step. Times are in ns since the start of the step.

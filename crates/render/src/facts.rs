@@ -12,14 +12,14 @@ use stage2_contract::text::{code, plain, shorten, shorten_kernel};
 use stage2_model::finding::Id;
 use stage2_model::{
     Answer, AnswerLine, Bottleneck, BottleneckKind, BottleneckPart, HOST_SAMPLES_LEAST, HostCause,
-    LateCause, LateHost, LateRow, LateSteps, Origin, Report, Role, StageAnswer, Status, StepSeries,
-    StepTimes, StepUnit,
+    LateCause, LateHost, LateRow, LateSteps, Origin, Report, Role, StageAnswer, Status, StepTimes,
+    StepUnit,
 };
 use stage2_report::conclusions::rests_on;
 
 // Of names, and of the parts of a step.
 const STAGE_CHARS: usize = 40;
-pub(super) const KERNEL_CHARS: usize = 44;
+pub(super) const KERNEL_CHARS: usize = 60;
 const PARTS: usize = 3;
 const PART_PERCENT: f64 = 5.0;
 const NEARLY_ALL_PERCENT: f64 = 90.0;
@@ -157,7 +157,18 @@ pub(super) fn host_fact(report: &Report) -> Option<String> {
     let is_why = |host: &LateHost| host.findings().any(|row| row.is_in(cause));
     let elsewhere = compared.filter(|(_, host)| host.other_ranks && !is_why(host));
     let elsewhere = elsewhere.map_or_else(String::new, |(late, _)| {
-        format!("; not why {} is late", shorten(&late.who, STAGE_CHARS))
+        let who = shorten(&late.who, STAGE_CHARS);
+        let others: Vec<_> = ranks().filter(|row| row.who != late.who).collect();
+        // Its time is not in the idle time of the others: their GPUs are busy waiting.
+        let too = match others.as_slice() {
+            _ if in_rank.is_empty() => String::new(),
+            [one] => {
+                let other = shorten(&one.who, STAGE_CHARS);
+                format!("{other} runs it too, while its GPU waits in a collective: ")
+            }
+            _ => "the other ranks run it too, while their GPUs wait in collectives: ".to_owned(),
+        };
+        format!("; {too}not why {who} is late")
     });
     let cause = cause.text(true);
     Some(format!("{cause}{in_rank}: {time} of idle GPU per {of}{mean}{meanwhile}{elsewhere}"))
@@ -301,10 +312,12 @@ fn times(report: &Report, answer: &StageAnswer, step: &StepTimes) -> String {
     let tail = tail.filter(|(_, ns)| *ns >= mean * (1.0 + MEAN_APART));
     let tail = tail.map(|(of, ns)| format!(", {of} {}", number(ns)));
     let mut series = report.step_series.iter();
-    let apart = series.find(|of| of.stage == answer.stage).and_then(StepSeries::slow_steps_apart);
-    let apart = apart.filter(|_| tail.is_some()).map(|apart| {
+    let series = series.find(|of| of.stage == answer.stage).filter(|_| tail.is_some());
+    let apart = series.and_then(|of| Some((of.slow_steps_apart()?, of.slow_steps_follow())));
+    let apart = apart.map(|(apart, follow)| {
+        let why = follow.map_or_else(String::new, |why| format!(": {why}"));
         format!(
-            "; slow {noun}s come every {apart} {noun}s or a multiple of that",
+            "; slow {noun}s come every {apart} {noun}s or a multiple of that{why}",
             noun = step.unit.noun()
         )
     });
@@ -483,7 +496,7 @@ pub(super) fn carried_fact(report: &Report) -> Option<String> {
 mod tests {
     use super::*;
     use crate::testing::rich;
-    use stage2_model::{LateDelays, Step};
+    use stage2_model::{LateDelays, Step, StepBefore, StepSeries};
     use stage2_report::conclusions::Shown;
 
     #[test]
@@ -504,6 +517,15 @@ mod tests {
             vec![StepSeries { stage, outliers: outliers.to_vec(), ..StepSeries::default() }];
         let regular = " 3.91; slow steps come every 63 steps or a multiple of that), ";
         assert!(said(&report, &answer).contains(regular), "{}", said(&report, &answer));
+        let follows = |number, runs_ns| StepBefore { number, stage: "mixed".into(), runs_ns };
+        let runs_ms = [13, 9, 14, 10, 12];
+        let before =
+            outliers.iter().zip(runs_ms).map(|(step, ms)| follows(step.number, ms * 1_000_000));
+        report.step_series[0].before = before.collect();
+        let why = "or a multiple of that: each follows a mixed step, whose GPU work still runs for 9.00 to 14.00 ms), ";
+        assert!(said(&report, &answer).contains(why), "{}", said(&report, &answer));
+        report.step_series[0].before[0].runs_ns = 0;
+        assert!(said(&report, &answer).contains(regular), "not all of them");
         report.step_series[0].outliers.pop();
         assert!(!said(&report, &answer).contains("come every"), "too few");
     }
@@ -529,7 +551,7 @@ mod tests {
         assert!(verdict.contains(": 22.63 of a mean of 24.44 ms per token"), "{verdict}");
         assert!(line("time").starts_with("mean 24.44 ms per token (p50 19.95), "));
         // Advice on few calls says so where it is given.
-        assert!(line(FIRST).ends_with("; rests on 2 warm calls only"), "{}", line(FIRST));
+        assert!(line(FIRST).ends_with("; based on only 2 warm calls"), "{}", line(FIRST));
     }
 
     /// A page tells one delay with one number, and says of what it names nothing, why.

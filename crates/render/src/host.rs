@@ -77,7 +77,11 @@ pub(super) fn stage_md(stage: &HostStage, more: &str) -> String {
     let of = if threads.is_empty() { String::new() } else { format!(" of {}", threads.join(", ")) };
     let times = stage.idle_ns.zip(stage.window_ns);
     let times = times.map(|(idle, window)| {
-        format!("Idle {} of {}; ", shown_time(idle as f64), shown_time(window as f64))
+        format!(
+            "The GPU was idle for {} of {}; ",
+            shown_time(idle as f64),
+            shown_time(window as f64)
+        )
     });
     let mut out = format!(
         "{}{}{of} in the idle time; samples represent {} % of the windows.\n\n",
@@ -96,10 +100,9 @@ pub(super) fn stage_md(stage: &HostStage, more: &str) -> String {
         return out + &none("the GPU is hardly idle in this stage", "");
     }
     if stage.causes.is_empty() {
-        let why = format!(
-            "only {} (at least {HOST_SAMPLES_LEAST} are needed)",
-            counted(stage.samples, "sample")
-        );
+        let samples = count(stage.samples);
+        let why =
+            format!("too few samples for causes: {samples}, and {HOST_SAMPLES_LEAST} are needed");
         return out + &none(&why, more);
     }
     let ns = |row: &Row<'_>| {
@@ -195,7 +198,7 @@ fn late_steps(late: &LateRow, host: &LateHost) -> String {
     };
     let note = match host.rows.iter().any(|row| row.late_ns == 0 || row.other_ns == 0) {
         true => paragraph(
-            "If no sample was seen, the bound is three samples' worth of time (95 % confidence); ± is one sample's worth.",
+            "With no samples, the upper bound is three samples' worth of time (95 % confidence); ± is one sample's worth.",
         ),
         false => String::new(),
     };
@@ -272,7 +275,7 @@ mod tests {
         let markdown = host_md(&report);
         for words in [
             "### `decode`",
-            "Idle 6.00 ms of 10.00 ms; 240 samples of `engine` in the idle time; samples represent 98.0 % of",
+            "The GPU was idle for 6.00 ms of 10.00 ms; 240 samples of `engine` in the idle time; samples represent 98.0 % of",
             "| Scheduler.schedule (vllm/v1/core/scheduler.py:212 and 2 more lines) | 65.3 | 3.1 | 3.918 |",
             "| – of which line 212 | 40.0 | 3.2 | 2.400 |",
             "| – of which line 214 | 20.0 | 2.6 | 1.200 |",
@@ -317,7 +320,7 @@ mod tests {
             "**5 late steps of rank 1 compared with its 9 other steps, 40 host samples",
             "| f (a.py:3) | 2.000 | 0.100 | 2.500 | 0.500 | 40 |",
             "| f (a.py:3 and 1 more line) | 0.900 | 0.310 | 0.900 | no sample, below 0.167 | 9 |",
-            "If no sample was seen, the bound is three samples' worth of time",
+            "With no samples, the upper bound is three samples' worth of time",
             "| f (a.py:3) | -0.200 | 0.100 | 0.300 | 0.500 | 40 |",
         ] {
             assert!(found.contains(words), "{words}: {found}");
@@ -338,9 +341,11 @@ mod tests {
         few.stages[0].samples = 12;
         few.processes[0].off = Some("the interpreter is not known: 3.20".into());
         let markdown = host_md(&Report { host: Some(few), ..Report::default() });
-        for words in
-            ["only 12 samples (at least 30 are needed)", "profiling.collector.host=1000", "3.20"]
-        {
+        for words in [
+            "too few samples for causes: 12, and 30 are needed",
+            "profiling.collector.host=1000",
+            "3.20",
+        ] {
             assert!(markdown.contains(words), "{words}: {markdown}");
         }
         let mut busy = host();

@@ -489,8 +489,8 @@ mod tests {
         let page = kernels_md(&report, 9);
         assert!(page.contains("| `kernel0` | 4.000 | 2 | 2.000000 | "), "{page}");
         assert!(page.contains(" | 2.000 | 25.0 | 1.500 |\n"), "4 ms in 2 steps: {page}");
-        let said = "The kernels with counters (50.0 % of the kernel time; the counters cover 37.5 %) \
-                    lose up to 1.50 ms per";
+        let said = "Kernels with counters take 50.0 % of the kernel time, 75.0 % of which was measured; \
+                    they lose up to 1.50 ms per";
         assert!(page.contains(said) && page.contains("only these are ranked"), "{page}");
     }
 

@@ -249,12 +249,12 @@ pub(super) fn lost_by_counters(answer: &StageAnswer, losses: &[Loss<'_>]) -> Opt
     let measured: f64 = of_stage().filter_map(measured).sum::<f64>() * 100.0 / all_ns;
     let measured = match percent - measured < 0.05 {
         true => String::new(),
-        false => format!("; the counters cover {} %", percent1(measured)),
+        false => format!(", {} % of which was measured", percent1(measured * 100.0 / percent)),
     };
     let unit = answer.step.as_ref().map_or("step", |step| step.shown_unit());
     let only = if percent < 99.95 { ", and only these are ranked by what they lose" } else { "" };
     Some(format!(
-        "the kernels with counters ({} % of the kernel time{measured}) lose up to {} per {unit}{only}.",
+        "kernels with counters take {} % of the kernel time{measured}; they lose up to {} per {unit}{only}.",
         percent1(percent),
         shown_time(lost_ns)
     ))

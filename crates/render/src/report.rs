@@ -518,7 +518,7 @@ fn roofline(report: &Report) -> String {
     }
     let number = |value: Option<f64>, decimals: usize| value.map(|v| format!("{v:.decimals$}"));
     let table = Table::first(TOOL_ROWS, &rows)
-        .left("kernel", |(row, _): &(&KernelRow, _)| code(&shorten_kernel(&row.kernel, 80)))
+        .left("kernel", |(row, _): &(&KernelRow, _)| code(&shorten_kernel(&row.kernel, 60)))
         .left("stage", |(row, _)| code(&row.stage))
         .right("kernel_sum_ms", |(row, _)| usual_ns(&row.times).map(ms3))
         .right("SM_%", |(_, c)| number(c.sm_percent, 1))

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::answer::{Answer, Column, Row, Source, Table};
 
-const KERNEL_CHARS: usize = 80;
+const KERNEL_CHARS: usize = 60;
 /// The class of kernels that may wait for other ranks.
 const COMMUNICATION: &str = "communication";
 /// Memory-bound kernels in the answer.

@@ -2,7 +2,7 @@
 
 use stage2_contract::text::listed;
 use stage2_contract::text::numbers::shown_time;
-use stage2_model::{Absent, Figure, StageAnswer, StepSeries, StepTimes, StepUnit, times_faster};
+use stage2_model::{Absent, Figure, StageAnswer, StepTimes, StepUnit, times_faster};
 
 use super::{
     Subject, TOKEN, basis, count, figure, mean_of, ms, ms_of, ms_of_step, name_of, number, part_of,
@@ -99,9 +99,11 @@ fn slow_steps(subject: &Subject<'_>, stage: &StageAnswer) -> Option<String> {
     let [tail, max] = [tail_ns, step.max_ns?].map(|ns| shown_time(ns as f64));
     let tail = if of == "p99" { format!(" (p99 {tail})") } else { String::new() };
     let mut series = subject.report.step_series.iter();
-    let apart = series.find(|of| of.stage == stage.stage).and_then(StepSeries::slow_steps_apart);
-    let apart = apart.map_or_else(String::new, |apart| {
-        format!(", and come every {apart} {noun}s, or a multiple of that")
+    let series = series.find(|of| of.stage == stage.stage);
+    let apart = series.and_then(|of| Some((of.slow_steps_apart()?, of.slow_steps_follow())));
+    let apart = apart.map_or_else(String::new, |(apart, follow)| {
+        let why = follow.map_or_else(String::new, |why| format!(": {why}"));
+        format!(", and come every {apart} {noun}s, or a multiple of that{why}")
     });
     Some(format!(" The slowest {noun}s take up to {max}{tail}{apart}."))
 }

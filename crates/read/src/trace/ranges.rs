@@ -401,8 +401,9 @@ impl Ranges {
             self.never_closed(&open);
         }
         let paths = self.times.finish(self.roots.gated);
+        let steps = self.steps.finish(|timed| self.roots.before(timed, clock));
         let (stages, model_windows, host_windows) = self.roots.finish(clock);
-        RangeTimes { paths, stages, model_windows, host_windows, steps: self.steps.finish() }
+        RangeTimes { paths, stages, model_windows, host_windows, steps }
     }
 }
 

@@ -23,6 +23,9 @@ const EXACT_COUNTS: usize = 1 << 20;
 /// Windows that are kept one by one, over all stages of a file.
 const WINDOWS: usize = 1 << 18;
 
+/// Instances of other threads that are looked through for the one before.
+const MOST_BETWEEN: u32 = 256;
+
 /// An end that did not come.
 pub(super) const OPEN: u64 = u64::MAX;
 
@@ -180,6 +183,16 @@ impl Roots {
     pub(super) fn get(&self, number: u32) -> Option<&Root> {
         let recent = self.latest.get(number.wrapping_sub(self.base) as usize);
         recent.or_else(|| self.pinned.get(&number))
+    }
+
+    /// The stage of the instance right before this one on its thread, and how long GPU work of it still ran when this one
+    /// began, ns; nothing if `timed` is within an instance, or where that is not known any more.
+    pub(super) fn before(&self, timed: &Timed, clock: &ClockMap) -> Option<(PathIndex, u64)> {
+        let own = self.get(timed.root).filter(|own| own.start == timed.start)?;
+        let earlier = (1..=MOST_BETWEEN).map_while(|back| self.get(timed.root.checked_sub(back)?));
+        let before = earlier.into_iter().find(|root| root.thread == own.thread && root.counted)?;
+        let (begin, _) = own.window(clock)?;
+        before.worked.then(|| (before.stage, before.last_ns.saturating_sub(begin)))
     }
 
     pub(super) fn get_mut(&mut self, number: u32) -> Option<&mut Root> {
@@ -602,6 +615,27 @@ mod tests {
         assert_eq!(joined, None, "no stage is said to be the model's");
         assert_eq!(stages[&8].kernels_per_instance.count(), 18);
         assert_eq!(stages[&7].kernels_per_instance.count(), 1);
+    }
+
+    #[test]
+    fn what_came_before_a_step_is_of_its_thread_and_may_still_run_on_the_gpu() {
+        let anchor = Anchor { gpu: GpuNs(1_000), mono: MonoNs(1), wall: WallNs(0) };
+        let clock = ClockMap::new(&[anchor]);
+        let mut roots = Roots::within(64, Share::default());
+        let mut add = |stage, thread, start| {
+            let number = roots.open(stage, thread, start, true, None);
+            roots.get_mut(number).expect("just opened").end = start + 10;
+            (number, start)
+        };
+        let (first, _) = add(7, 1, 101);
+        add(8, 2, 111);
+        let (root, start) = add(9, 1, 121);
+        let timed = Timed { ns: 10, start, root };
+        assert_eq!(roots.before(&timed, &clock), None, "it had no GPU work");
+        let mixed = roots.get_mut(first).expect("it is kept");
+        (mixed.worked, mixed.first_ns, mixed.last_ns) = (true, 1_110, 1_190);
+        assert_eq!(roots.before(&timed, &clock), Some((7, 70)));
+        assert_eq!(roots.before(&Timed { start: start + 1, ..timed }, &clock), None, "within it");
     }
 
     /// Hazard (Hostile files): Hundreds of thousands of outermost ranges that never end.

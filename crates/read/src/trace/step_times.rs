@@ -94,6 +94,9 @@ pub struct StepTrack {
     /// Of an engine: the instances that another step followed at once, with the times until that one began in place of
     /// host times.
     pub until_next: Option<Box<StepTrack>>,
+    /// Of the longest: number, the stage right before it on its thread, and how long GPU work of that one still ran when
+    /// the step began, ns.
+    pub before: Vec<(u64, PathIndex, u64)>,
 }
 
 #[derive(Debug, Default)]
@@ -193,8 +196,19 @@ impl Tracks {
         }
     }
 
-    /// The paths that closed at least once.
-    pub(super) fn finish(mut self) -> BTreeMap<PathIndex, StepTrack> {
+    /// The paths that closed at least once. `before` finds [`StepTrack::before`] of a step.
+    pub(super) fn finish(
+        mut self,
+        before: impl Fn(&Timed) -> Option<(PathIndex, u64)>,
+    ) -> BTreeMap<PathIndex, StepTrack> {
+        for track in self.all() {
+            let longest = track.cold.longest.iter().chain(&track.warm.longest);
+            let found = longest.filter_map(|(step, timed)| {
+                let (path, ns) = before(timed)?;
+                Some((step.number, path, ns))
+            });
+            track.before = found.collect();
+        }
         let closed = self.paths.into_iter().filter(|(_, track)| track.count() > 0);
         let with_next = closed.map(|(path, track)| {
             let until_next = self.until_next.remove(&path).map(Box::new);
@@ -399,7 +413,7 @@ mod tests {
             assert_eq!(tracks.opened(5), number);
             tracks.closed(closed(number, host_ns(number), 1));
         }
-        let tracks = tracks.finish();
+        let tracks = tracks.finish(|_| None);
         let track = &tracks[&5];
         let buckets = track.buckets();
         assert_eq!(buckets.len(), 489, "of 2,048 steps each");
@@ -426,7 +440,7 @@ mod tests {
         }
         // Nothing followed it at once.
         tracks.closed(closed(4, 1, 1));
-        let tracks = tracks.finish();
+        let tracks = tracks.finish(|_| None);
         let track = &tracks[&5];
         assert_eq!((track.count(), track.warm.times.median()), (5, Some(25)));
         let followed = track.until_next.as_ref().expect("those of an engine");
@@ -445,7 +459,7 @@ mod tests {
         for number in 0..1_025 {
             tracks.closed(closed(number, u64::MAX, 1));
         }
-        let tracks = tracks.finish();
+        let tracks = tracks.finish(|_| None);
         assert!(tracks[&5].buckets().iter().all(|bucket| bucket.mean_ns >= u64::MAX / 4));
         assert_eq!(tracks[&5].warm.total_ns, u64::MAX);
     }
@@ -461,7 +475,7 @@ mod tests {
             let stage = Closed { path: 4, is_root: true, ..closed(root.into(), 1_000, root) };
             tracks.closed(stage);
         }
-        let tracks = tracks.finish();
+        let tracks = tracks.finish(|_| None);
         let Steps { count, total_ns, times, per_instance, .. } = &tracks[&5].warm;
         assert_eq!((*count, *total_ns, times.median()), (3, 1_200, Some(400)));
         assert_eq!((per_instance.count(), per_instance.median()), (1, Some(3)));

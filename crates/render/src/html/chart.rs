@@ -132,8 +132,23 @@ pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) 
         text(&regular(series, noun).unwrap_or_default()),
     ));
     if !outliers.is_empty() {
+        let has_before = !series.before.is_empty();
         let row = |step: &Step| {
-            format!("<tr><td>{}</td><td>{}</td></tr>\n", count(step.number), ms3(step.host_ns))
+            let before = series.before(step.number);
+            let before = match before {
+                Some(of) => format!("<td>{}</td><td>{}</td>", text(&of.stage), ms3(of.runs_ns)),
+                None if has_before => "<td>–</td><td>–</td>".to_owned(),
+                None => String::new(),
+            };
+            format!(
+                "<tr><td>{}</td><td>{}</td>{before}</tr>\n",
+                count(step.number),
+                ms3(step.host_ns)
+            )
+        };
+        let before = match has_before {
+            true => "<th>Stage before</th><th>Its GPU work still runs (ms)</th>",
+            false => "",
         };
         let export = |step: &Step| {
             let steps = step.number..step.number.saturating_add(1);
@@ -146,7 +161,7 @@ pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) 
         let longest = outliers.iter().max_by_key(|step| step.host_ns);
         out.push_str(&format!(
             "<details><summary>Slow {noun}s as a table</summary>\n<div class=\"table\"><table>\
-             <thead><tr><th>{noun}</th><th>{}</th></tr></thead>\n<tbody>\n{}</tbody></table>\
+             <thead><tr><th>{noun}</th><th>{}</th>{before}</tr></thead>\n<tbody>\n{}</tbody></table>\
              </div>\n{}</details>\n",
             axis_of(series),
             outliers.iter().map(row).collect::<String>(),
@@ -159,10 +174,10 @@ pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) 
 /// Slow steps at regular distances have a cause that comes back: ` They come every 63 steps, or a multiple of that: ...`.
 fn regular(series: &StepSeries, noun: &str) -> Option<String> {
     series.slow_steps_apart().map(|apart| {
-        format!(
-            " They come every {apart} {noun}s, or a multiple of that: look at what the program does once in {apart} {noun}s, such as \
-             taking in new requests."
-        )
+        let why = series.slow_steps_follow().unwrap_or_else(|| {
+            format!("look at what the program does every {apart} {noun}s, such as taking in new requests")
+        });
+        format!(" They come every {apart} {noun}s, or a multiple of that: {why}.")
     })
 }
 

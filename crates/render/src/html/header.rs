@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::{MFU_SECTION, Part, STAGES, TIMES_AT};
 use stage2_contract::text::numbers::{count, percent1, shown_rate};
-use stage2_model::{AnswerLine, DeviceRow, LateRow, Report, Status};
+use stage2_model::{AnswerLine, DeviceRow, LateRow, Report, Status, StepUnit};
 
 use crate::facts::{self, facts, host_fact, no_host_fact};
 use crate::html::markdown::{attribute, html, text, unbroken};
@@ -71,16 +71,30 @@ pub(super) fn header(
     let mut lines = page_lines(report);
     lines.extend(ranks::head(report).map(|text| AnswerLine { label: "ranks".into(), text }));
     let verdict = |text: &str| format!("<p class=\"verdict\">{}</p>\n", with_units(text));
+    let step = verdict_stage(report).and_then(|told| told.step.as_ref());
+    let of_engine = step.is_some_and(|step| step.unit == StepUnit::OfEngine);
     let list = |lines: &[AnswerLine], name_chars| -> String {
         let has_why = lines.iter().any(|known| known.label == WHY_LATE);
         let late = if has_why { WHY_LATE } else { LATE };
         let rows = lines.iter().map(|known| line(known, late, name_chars));
         let rows = rows.collect::<String>();
         let error = match rows.contains('±') {
-            true => "<p class=\"note\">\u{b1}: standard error.</p>\n",
+            true => " \u{b1}: standard error.",
             false => "",
         };
-        format!("<dl class=\"answer\">\n{rows}</dl>\n{error}")
+        // Two means of a step on one screen.
+        let means =
+            lines.iter().any(|known| known.label == "time" && known.text.starts_with("mean "));
+        let means = match means && of_engine {
+            true => "Time: from the start of a step to that of the next; bar: its GPU window.",
+            false => "",
+        };
+        let notes = format!("{means}{error}");
+        let notes = match notes.trim() {
+            "" => String::new(),
+            notes => format!("<p class=\"note\">{notes}</p>\n"),
+        };
+        format!("<dl class=\"answer\">\n{rows}</dl>\n{notes}")
     };
     let bar = super::mean_step::bar(report);
     let bar_html = bar.as_deref().unwrap_or_default();
@@ -124,7 +138,7 @@ fn short_answer(
     let known = [
         // Reports of older versions have it in full only.
         (FIRST_STEP, fact(facts::FIRST).filter(|text| !text.is_empty()).or_else(first)),
-        (LATE, fact("late")),
+        (LATE, fact("late").map(|fact| fact + &meanwhile(whole).unwrap_or_default())),
         (WHY_LATE, late.and_then(LateRow::code_line)),
         (HOST_CODE, host_fact(report).or_else(|| no_host_fact(report))),
         ("kernel", fact("kernel")),
@@ -138,6 +152,14 @@ fn short_answer(
     let coverage = AnswerLine { label: COVERAGE.to_owned(), text: fact(COVERAGE)? };
     let lines = known.chain(others.cloned()).chain([coverage]).collect();
     Some((fact(VERDICT)?, lines))
+}
+
+/// `; meanwhile, rank 1 waits 1.71 ms per step (0.86 ms averaged over 2 ranks)`, of the line in full: how the delay and the
+/// waiting in the bar belong together.
+fn meanwhile(whole: &[AnswerLine]) -> Option<String> {
+    let line = whole.iter().find(|line| line.label == LATE)?;
+    let (_, waits) = line.text.split_once(MEANWHILE)?;
+    Some(format!("{MEANWHILE}{}", waits.split(". ").next()?.trim_end_matches('.')))
 }
 
 /// Leads to the host code of the late steps.
@@ -160,6 +182,7 @@ fn lead_section(report: &Report) -> Option<String> {
 /// Labels of lines.
 const FIRST_STEP: &str = "first";
 const LATE: &str = "late rank";
+const MEANWHILE: &str = "; meanwhile, ";
 const WHY_LATE: &str = "why late";
 const HOST_CODE: &str = "host code";
 

@@ -55,7 +55,7 @@ pub(super) fn bar(report: &Report) -> Option<String> {
     let all_ns = found.ns as f64;
     let stage = shorten(&answer.stage, NAME_CHARS);
     let sum = idle_sum(found, &parts).unwrap_or_default();
-    let title = format!("The mean {} of {stage}: {}{sum}", found.of, shown_time(all_ns));
+    let title = format!("Mean time per {} of {stage}: {}{sum}", found.of, shown_time(all_ns));
     let shown = in_unit_of(all_ns);
     let mut at = 0.0;
     let (mut rects, mut legend) = (String::new(), String::new());

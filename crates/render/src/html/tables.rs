@@ -447,7 +447,7 @@ fn lost_in_all(report: &Report, answer: &StageAnswer, floors: &[ClassFloor]) -> 
                 format!("{class} {lost} of {all}, because reading {reads} once takes {floor}")
             }
             None => {
-                format!("kernels that read neither weights nor KV cache: {all}, counted in full")
+                format!("kernels that read neither weights nor KV cache: all of their {all}")
             }
         }
     };
@@ -628,7 +628,7 @@ fn late_and_waiting(report: &Report) -> String {
     };
     let mut notes = String::from(
         "The delay of a rank at a collective: how long after the median of the others it arrives. Its delay in a step: the sum \
-         of these. In turn: each rank is the last at some of the collectives, and no delay stands out. Late in, Median and Longest count delays above the noise (median: of steps, else the mean of collectives); \
+         of these. In turn: the ranks take turns arriving last, and no rank is consistently late. Late in, Median and Longest count delays above the noise (median: of steps, else the mean of collectives); \
          the total counts every delay above the clock error. Waiting: its time in collectives before the last rank \
          arrived; transfer: the rest of that time. Of a stage in which a rank is late, the darkest cell has the largest value. Ranks that wait for each other have \
          similar host times: report.md lists them.",
@@ -641,10 +641,10 @@ fn late_and_waiting(report: &Report) -> String {
     }
     let head = [
         "Late in",
-        "Because of",
-        "Median (ms)",
-        "Longest (ms)",
-        "Total (ms)",
+        "Late because of",
+        "Median delay (ms)",
+        "Longest delay (ms)",
+        "Total delay (ms)",
         "Waiting (ms)",
         "Transfer (ms)",
         "GPU busy (ms)",

@@ -89,6 +89,7 @@ pub(super) fn full(hostile: &str) -> Report {
             file: format!("node-1-1{hostile}.s2t"),
             buckets: (0..50).map(|i| bucket(i * 4)).collect(),
             outliers: vec![step(0, 9_000_000), step(120, 1_350_000)],
+            before: Vec::new(),
             median: Some(step(77, 1_000_000)),
         }],
         step_timelines: ranks(&steps(&decode, &hostile), &hostile).into(),
@@ -364,7 +365,7 @@ fn the_mean_step_is_a_bar_whose_parts_lead_to_what_explains_them() {
                  token's floor";
     assert_eq!(page.of_class("verdict")[0].text(), bound);
     let bar = &page.of_class("mean")[0];
-    assert!(bar.text().contains("The mean token of decode: 10.0 us"), "{}", bar.text());
+    assert!(bar.text().contains("Mean time per token of decode: 10.0 us"), "{}", bar.text());
     let rects = bar.all("a");
     let links: Vec<String> = rects.iter().filter_map(|a| a.attribute("href")).collect();
     assert!(links.iter().any(|link| link == "#all-kernels"), "{links:?}");
@@ -869,7 +870,7 @@ fn the_head_answers_for_a_late_rank() {
     assert_eq!(labels, expected);
     assert_eq!(
         short[1].one("dd").text(),
-        "rank 0 in 9 of 9 steps, by 2.00 ms (median), on the host."
+        "rank 0 in 9 of 9 steps, by 2.00 ms (median), on the host; meanwhile, rank 1 waits."
     );
     let late = short[2].one("dd");
     let said = "Rank 0's host spends 0.90 ± 0.10 ms more per step \

@@ -113,7 +113,7 @@ pub(super) fn timelines(
     let Some((late, waiting)) = late_and_waiting(of_stage) else {
         let first = of_stage.first()?;
         let picture = timeline(first, noun, Extent::of(first), id, bar);
-        let about = if picture.contains("<svg") { about(first, noun) } else { String::new() };
+        let about = if picture.contains("<svg") { about(&[first], noun) } else { String::new() };
         return Some(picture + &about);
     };
     let start_ns = late.start_ns.min(waiting.start_ns);
@@ -138,18 +138,13 @@ pub(super) fn timelines(
     };
     Some(format!(
         "<p class=\"note\">The same {noun} on both ranks, on one time axis: {which}. \
-         In this {noun}, {} waits {} for {}.</p>\n<div class=\"ranks\">\n{}{}</div>\n{}{}",
+         In this {noun}, {} waits {} for {}.</p>\n<div class=\"ranks\">\n{}{}</div>\n{}",
         foreign(&waiting.rank.clone().unwrap_or_default().who),
         shown_time(waited_ns as f64),
         foreign(&late.rank.clone().unwrap_or_default().who),
         of_rank(late, id),
         of_rank(waiting, &format!("{id}-2")),
-        about(late, noun),
-        if about(waiting, noun) == about(late, noun) {
-            String::new()
-        } else {
-            about(waiting, noun)
-        },
+        about(&[late, waiting], noun),
     ))
 }
 
@@ -354,24 +349,24 @@ fn legend(timeline: &StepTimeline) -> String {
     format!("<ul class=\"legend\">\n{shown}</ul>\n")
 }
 
-/// What is to be known to read a picture, of any rank.
-fn about(timeline: &StepTimeline, noun: &str) -> String {
-    let sums = &timeline.sums;
-    let note = match sums.whole {
+/// What is to be known to read the pictures of a step, of any rank.
+fn about(shown: &[&StepTimeline], noun: &str) -> String {
+    let note = match shown.iter().all(|timeline| timeline.sums.whole) {
         true => {
             "Times are of the whole step, including what is not drawn. Work that overlaps counts in full."
         }
         false => "It holds more work than fits in memory, so that no sums are given.",
     };
     // A step whose neighbours are of the same stage has less idle time than its gaps seem to be.
-    let overlaps = match sums.other_work_ns {
-        0 => "",
-        _ => {
+    let overlaps = match shown.iter().any(|timeline| timeline.sums.other_work_ns > 0) {
+        false => "",
+        true => {
             " In some of its gaps, the GPU works for other steps or stages. The bar of the mean step counts work for \
              other steps of its stage as busy."
         }
     };
-    let samples = timeline.host.as_ref().map(|_| about_samples(noun)).unwrap_or_default();
+    let has_samples = shown.iter().any(|timeline| timeline.host.is_some());
+    let samples = if has_samples { about_samples(noun) } else { String::new() };
     format!("<p class=\"note\">{note}{overlaps}{samples}</p>\n")
 }
 

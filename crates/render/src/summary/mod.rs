@@ -59,7 +59,13 @@ pub(super) fn page(report: &Report, shown: &Shown) -> Page {
         ("Limits", advice::findings_in_brief(report)),
     ];
     // Without the arguments of the program: this page is passed on.
-    let mut head = run_line(report, false) + &verdict_in_full(report) + &brief_screen(report);
+    let (lead, screen) = (verdict_in_full(report), brief_screen(report));
+    // The lines below have what to do first, and the recommendations how.
+    let lead = match lead.split_once(" First, ") {
+        Some((lead, _)) if screen.contains("- **First:**") => format!("{lead}\n\n"),
+        _ => lead,
+    };
+    let mut head = run_line(report, false) + &lead + &screen;
     head.push_str(&late_in_full(report));
     // Where there is an answer, it is the summary of the summary.
     if !is_answered(report) {
@@ -309,7 +315,7 @@ fn stage1(means: &Stage1Aggregates, from: &str) -> Vec<Aggregate> {
 const STAGES: usize = 8;
 const OPERATORS: usize = 5;
 const KERNELS: usize = 5;
-const SHORT_NAME_CHARS: usize = 70;
+const SHORT_NAME_CHARS: usize = 60;
 
 fn stages(report: &Report) -> String {
     let windows = stages::windows(report, STAGES, "report.md", true);

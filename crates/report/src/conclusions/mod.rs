@@ -69,11 +69,11 @@ pub struct Context<'a> {
     pub roles: &'a RoleSettings,
 }
 
-/// `rests on 2 warm calls only`, of advice on a stage with few warm calls, or none.
+/// `based on only 2 warm calls`, of advice on a stage with few warm calls, or none.
 pub fn rests_on(row: &StageRow) -> Option<String> {
     let warm = row.host_warm_instances.filter(|warm| (1..FEWEST_WARM).contains(warm));
-    let only = || row.only_words().map(|words| format!("rests on {words}"));
-    warm.map(|warm| format!("rests on {} only", counted(warm, "warm call"))).or_else(only)
+    let only = || row.only_words().map(|words| format!("based on {words}"));
+    warm.map(|warm| format!("based on only {}", counted(warm, "warm call"))).or_else(only)
 }
 
 /// A takeaway on a stage with few warm instances, or none, states that: how far they differ is not known.

@@ -201,7 +201,7 @@ pub(crate) fn remedy(cause: &HostCause, name: &str, never_waits: bool, is_own: b
         // One of the many functions that an engine runs in each step.
         _ if !is_own => {
             return format!(
-                "{MORE_REQUESTS}, so that the engine's code runs less often per token, or run the engine on \
+                "{MORE_REQUESTS}, so that the engine's code per step is spread over more tokens, or run the engine on \
                  a faster core."
             );
         }

@@ -11,7 +11,7 @@ use stage2_contract::text::numbers::{percent1, shown_time};
 use stage2_model::finding::Id;
 use stage2_model::{
     Before, InferredStepRow, InferredSteps, Origin, PathKind, Report, Resemblance, StageRow,
-    StageSteps, StepSeries, StepTimes, StepUnit,
+    StageSteps, StepBefore, StepSeries, StepTimes, StepUnit,
 };
 use stage2_read::roles::RoleSettings;
 use stage2_read::trace::stats::Series;
@@ -54,6 +54,8 @@ struct Path {
     warm: Steps,
     /// The process with the most of them, the first of several.
     most: StepTrack,
+    /// [`StepTrack::before`] of it.
+    before: Vec<(u64, u32, u64)>,
     file: String,
 }
 
@@ -109,6 +111,10 @@ impl StepCandidates {
             sum.cold.merge(&track.cold);
             sum.warm.merge(&track.warm);
             if track.count() > sum.most.count() {
+                let shown = track.until_next.as_deref().unwrap_or(&track);
+                let before = shown.before.iter();
+                sum.before =
+                    before.map(|&(number, path, ns)| (number, mapping.path(path), ns)).collect();
                 sum.most = track;
                 sum.file.clone_from(&process.file);
             }
@@ -159,10 +165,22 @@ impl StepCandidates {
             });
             let times = times(&found.of(warm).times, unit, labels.path(path))?;
             let times = StepTimes { passed_over, cold: !warm, ..times };
-            let series = |path: u32, of: &Path| StepSeries {
-                stage: label.to_owned(),
-                path: labels.path(path).to_owned(),
-                ..of.series(warm)
+            let series = |path: u32, of: &Path| {
+                let found = of.series(warm);
+                let is_slow = |number| found.outliers.iter().any(|step| step.number == number);
+                let before =
+                    of.before.iter().filter(|(at, other, _)| is_slow(*at) && *other != stage);
+                let before = before.map(|&(number, path, runs_ns)| StepBefore {
+                    number,
+                    stage: labels.path(path).to_owned(),
+                    runs_ns,
+                });
+                StepSeries {
+                    stage: label.to_owned(),
+                    path: labels.path(path).to_owned(),
+                    before: before.collect(),
+                    ..found
+                }
             };
             let alone = self.alone.get(&stage).filter(|_| warm);
             let whole_calls = alone.and_then(|alone| {

@@ -135,7 +135,7 @@ fn ranges_that_are_not_taken_for_the_steps_are_told() {
     assert_eq!(step.passed_over.as_deref(), Some(why));
     let time = &report.answer.lines[1].text;
     assert!(time.starts_with("a 9.00 ms per call (p50 of 2; longest 10.00)"), "{time}");
-    let rests = |takeaway: &&stage2_model::Takeaway| takeaway.text.contains("rests on 2 warm");
+    let rests = |takeaway: &&stage2_model::Takeaway| takeaway.text.contains("based on only 2 warm");
     let told = report.insight.takeaways.iter().filter(|told| !told.rule.is_caveat());
     assert!(told.clone().count() == told.filter(rests).count(), "{:?}", report.insight.takeaways);
 }
@@ -296,7 +296,7 @@ fn only_instance(steps: &[u64]) -> Report {
 fn the_steps_of_an_only_instance_give_advice_with_a_label() {
     let report = only_instance(&[20; 60]);
     let (_, text, advised) = verdict(&report);
-    assert!(advised && text.ends_with("(rests on its only call, 60 steps)"), "{text}");
+    assert!(advised && text.ends_with("(based on its only call, 60 steps)"), "{text}");
     assert!(text.contains("idle 90.0 % of the window, "), "{text}");
     // Few steps are not a basis for advice.
     let report = only_instance(&[20; 7]);

@@ -437,7 +437,7 @@ impl Speaker<'_> {
         let spread = (!most.is_main()).then(|| {
             let how = if s.host_never_waits {
                 let graphs = if graphs { "" } else { ", such as with CUDA graphs" };
-                let why = "the host never waits for the GPU, so reordering its work does not help";
+                let why = "the host never waits for the GPU, so overlapping its work with the GPU's does not help";
                 match &s.more_requests {
                     Some(MoreRequests { then, .. }) => format!("{then}. Or do less host work per step{graphs}: {why}"),
                     None => format!(
