@@ -293,7 +293,7 @@ mod tests {
         fs::create_dir_all(at("lost/collector")).expect("a folder");
         fs::write(at("lost/collector/h-1.s2t"), "").expect("a file");
         let merge =
-            format!("`stage2-launch merge --spool {} -o DIR`", plan::quote(&at("lost/collector")));
+            format!("`stage2-launch merge --spool {} -o DIR`", plan::quote(at("lost/collector")));
         assert!(not_a_run(&at("lost")).contains(&merge), "{}", not_a_run(&at("lost")));
         std::os::unix::fs::symlink("after", at("latest")).expect("a link");
         let shown = |name: &str| visible_path(&at(name));

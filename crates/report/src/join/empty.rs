@@ -332,7 +332,7 @@ fn elsewhere(report: &Report) -> impl Iterator<Item = EmptyReason> + use<> {
 
 /// The program that uses the simulated GPU, and how to record it.
 const DEMO: &str = "stage2-demo";
-const NAME_SIMULATOR: &str = "name its library, which is beside stage2-demo, and run again: STAGE2_CUPTI=.../libstage2_sim.so";
+const NAME_SIMULATOR: &str = "name its library, which is next to stage2-demo, and run again: STAGE2_CUPTI=.../libstage2_sim.so";
 
 fn of_run(report: &Report) -> Vec<EmptyReason> {
     let mut reasons: Vec<EmptyReason> = elsewhere(report).collect();
@@ -398,7 +398,7 @@ fn of_run(report: &Report) -> Vec<EmptyReason> {
         let mut words = report.run.command.iter().flatten();
         let is_demo = words.any(|word| word.ends_with(DEMO)) && words.any(|w| w == "simulated");
         reasons.push(if is_demo {
-            let why = "the simulated GPU was not recorded: it has a CUPTI of its own";
+            let why = "the simulated GPU was not recorded: it has a separate CUPTI";
             reason(EmptyCause::NoGpu, why, NAME_SIMULATOR)
         } else {
             reason(
