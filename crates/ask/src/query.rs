@@ -528,7 +528,7 @@ fn message(error: &rusqlite::Error) -> String {
         Some(rest) if rest.trim_start_matches('"').starts_with(['\'', '"', '`']) => {
             format!("a quote is not closed: {rest}")
         }
-        Some(rest) => format!("this is no SQL: {rest}"),
+        Some(rest) => format!("this is not SQL: {rest}"),
         None => said,
     }
 }

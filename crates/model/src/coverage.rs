@@ -22,7 +22,7 @@ pub struct Coverage {
     pub processes: Vec<ProcessCoverage>,
 }
 
-/// Share of missing records from which the verdict says so, percent: missing kernels look like idle time.
+/// Share of missing records from which the verdict states it, percent: missing kernels look like idle time.
 const MISSING_PERCENT: f64 = 5.0;
 /// Share of missing records from which the first thing to do is to lose fewer, percent.
 pub const TOO_MANY_MISSING_PERCENT: f64 = 20.0;
