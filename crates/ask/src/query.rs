@@ -522,7 +522,15 @@ fn message(error: &rusqlite::Error) -> String {
         rusqlite::Error::SqliteFailure(_, Some(said)) => said.clone(),
         other => other.to_string(),
     };
-    shorten(&visible(said.as_bytes()), MESSAGE_CHARS)
+    let said = shorten(&visible(said.as_bytes()), MESSAGE_CHARS);
+    // The word `token` would pass for the name of a secret.
+    match said.strip_prefix("unrecognized token: ") {
+        Some(rest) if rest.trim_start_matches('"').starts_with(['\'', '"', '`']) => {
+            format!("a quote is not closed: {rest}")
+        }
+        Some(rest) => format!("this is not SQL: {rest}"),
+        None => said,
+    }
 }
 
 fn shown(name: &str) -> String {

@@ -206,7 +206,7 @@ pub enum AskError {
         stages: Vec<String>,
     },
     /// A comparison was asked for, and there is one run only.
-    #[error("compare needs a second run: stage2-launch ask A compare B")]
+    #[error("compare needs a second run; stage2-launch ask A compare B")]
     OneRun,
     /// The runs cannot be compared.
     #[error("{0}")]

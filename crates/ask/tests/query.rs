@@ -247,6 +247,8 @@ fn what_is_not_reading_is_refused() {
         ("-- only a comment", "contains no SELECT"),
         ("show me the slowest kernels", "syntax error"),
         ("SELECT 1; SELECT 2", "one statement at a time"),
+        ("SELECT 1 LIKE '%x", "a quote is not closed: "),
+        ("SELECT # 1", "this is not SQL: "),
         ("SELECT 1; DROP TABLE stages", "only a SELECT"),
         ("INSERT INTO stages (stage) VALUES ('x')", "only a SELECT"),
         ("WITH x AS (SELECT 1) DELETE FROM stages", "only a SELECT"),

@@ -38,9 +38,7 @@ pub struct Run<'r> {
 
 /// A run has no GPU work, so that nothing can be compared.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{run} (a run {side} the change) is EMPTY: {why}; `stage2-launch doctor` finds out why there is nothing to compare"
-)]
+#[error("{run} ({side}) is EMPTY: {why}; `stage2-launch ask {run} coverage` has the remedy")]
 pub struct EmptyRun {
     run: String,
     /// Where it stands: before or after.
@@ -59,7 +57,7 @@ pub fn compare(
     conditions: &[Condition],
     strict: bool,
 ) -> Result<Comparison, EmptyRun> {
-    for (side, runs) in [("before", before), ("after", after)] {
+    for (side, runs) in [("BEFORE", before), ("AFTER", after)] {
         let is_empty = |run: &&Run<'_>| run.report.coverage.verdict.status == Status::Empty;
         if let Some(run) = runs.iter().find(is_empty) {
             let why = &run.report.coverage.verdict.text;

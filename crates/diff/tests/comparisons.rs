@@ -799,7 +799,7 @@ fn an_empty_run_is_refused_and_a_partial_one_is_warned_of() {
     a.coverage.verdict.status = Status::Empty;
     let run = |report| Run { label: "a/b", report, left_out: &[] };
     let error = compare(&[run(&a)], &[run(&b)], &[], false).expect_err("EMPTY");
-    assert!(error.to_string().starts_with("a/b (a run before the change) is EMPTY"), "{error}");
+    assert!(error.to_string().starts_with("a/b (BEFORE) is EMPTY"), "{error}");
     let error = compare(&[run(&b)], &[run(&b), run(&a)], &[], false).expect_err("EMPTY");
     assert!(error.to_string().contains("after the change"), "{error}");
 }

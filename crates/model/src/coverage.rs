@@ -22,11 +22,30 @@ pub struct Coverage {
     pub processes: Vec<ProcessCoverage>,
 }
 
+/// Share of missing records from which the verdict states it, percent: missing kernels look like idle time.
+const MISSING_PERCENT: f64 = 5.0;
+/// Share of missing records from which the first thing to do is to lose fewer, percent.
+pub const TOO_MANY_MISSING_PERCENT: f64 = 20.0;
+
 impl Coverage {
     /// Records of GPU work, over all processes.
     pub fn gpu_records(&self) -> u64 {
         let CoverageCounts { kernels, copies, fills, graph_launches, .. } = self.total;
         [kernels, copies, fills, graph_launches].into_iter().fold(0, u64::saturating_add)
+    }
+
+    /// Share of the records that CUPTI is known to have dropped, percent.
+    pub fn dropped_percent(&self) -> f64 {
+        let dropped = self.total.dropped_by_cupti;
+        let all = dropped.saturating_add(self.gpu_records());
+        dropped as f64 * 100.0 / all.max(1) as f64
+    }
+
+    /// `43 % of the GPU records are missing`, where so many are that no time can be read without it.
+    pub fn missing_clause(&self) -> Option<String> {
+        let percent = self.dropped_percent();
+        (percent >= MISSING_PERCENT)
+            .then(|| format!("{percent:.0} % of the GPU records are missing"))
     }
 
     /// Processes that these files are of, those alone that `is_meant` by their names: each window of a process has a file.

@@ -23,6 +23,8 @@ pub(super) const KERNEL_CHARS: usize = 60;
 const PARTS: usize = 3;
 const PART_PERCENT: f64 = 5.0;
 const NEARLY_ALL_PERCENT: f64 = 90.0;
+/// Share of the idle time from which its largest cause is named, percent.
+const HOST_CAUSE_LEAST_PERCENT: f64 = 10.0;
 /// From this part of the mean on, a median or a tail is far from it.
 const MEAN_APART: f64 = 0.15;
 /// If the mean window is this close to the mean step, only one of them is printed.
@@ -80,8 +82,10 @@ pub(super) fn facts(report: &Report) -> Option<Vec<AnswerLine>> {
         None => (report.answer.lead.clone(), ""),
     };
     let is_mean = is_mean_in_verdict(report, answer, step);
+    let missing = report.coverage.missing_clause();
+    let missing = missing.map(|clause| format!("; {clause}")).unwrap_or_default();
     let bound = format!(
-        "{lead}{stage} is bound by {}: {} of {}{} {scaled} per {}{}{}{marked}",
+        "{lead}{stage} is bound by {}: {} of {}{} {scaled} per {}{}{}{marked}{missing}",
         bound.kind.label(),
         number(bound.ns as f64),
         if is_mean { "a mean of " } else { "" },
@@ -129,8 +133,9 @@ pub(super) fn facts(report: &Report) -> Option<Vec<AnswerLine>> {
 pub(super) fn host_fact(report: &Report) -> Option<String> {
     let answer = verdict_stage(report)?;
     let is_known = |cause: &HostCause| !(report.simulated && cause.kind.is_of_simulator());
-    let mut causes = idle_of(report, answer)?.causes.into_iter();
-    let (cause, ns) = causes.find(|(cause, _)| is_known(cause))?;
+    let largest = idle_of(report, answer)?.causes.into_iter().next();
+    let (cause, ns) = largest
+        .filter(|(cause, _)| is_known(cause) && cause.percent >= HOST_CAUSE_LEAST_PERCENT)?;
     let found = answer.bottleneck.as_ref()?;
     let (time, of) = (shown_time(ns), &found.of);
     // Where the host alone sets the pace, steps are shorter by this time, too.
@@ -324,7 +329,10 @@ fn times(report: &Report, answer: &StageAnswer, step: &StepTimes) -> String {
     let counted = answer.tokens_counted.noun();
     let rate = answer.tokens_per_s.value();
     let rate = rate.map(|rate| format!(", {} {counted}/s", shown_rate(rate)));
-    let at_a_time = answer.at_a_time().map(|calls| format!(" with {calls}"));
+    // How the time of one relates to that of the verdict.
+    let at_a_time = answer.at_a_time().zip(answer.bottleneck.as_ref());
+    let at_a_time = at_a_time
+        .map(|(calls, found)| format!(", {calls}: one ends every {}", shown_time(found.ns as f64)));
     let of_model = |other: &&StageAnswer| {
         other.stage != answer.stage && matches!(other.role, Role::Prefill | Role::Decode)
     };
@@ -577,6 +585,21 @@ mod tests {
             "{page}"
         );
         assert_eq!(stages.iter().filter(|row| row.ends_with("| communication |")).count(), 1);
+        // A small cause explains nothing.
+        let mut report = sample("vllm_sorting");
+        let found = report.host.as_mut().map(|host| &mut host.stages).expect("sampled");
+        let decode = found.iter_mut().find(|found| found.stage == "decode").expect("decode");
+        decode.causes[0].percent = 9.9;
+        let none = (None, Some("no function or wait stands out"));
+        assert_eq!((host_fact(&report), no_host_fact(&report).as_deref()), none);
+        // Neither is it the largest one where that is of the simulator.
+        let mut report = sample("vllm_sorting");
+        report.simulated = true;
+        assert!(host_fact(&report).is_some());
+        let found = report.host.as_mut().map(|host| &mut host.stages).expect("sampled");
+        let decode = found.iter_mut().find(|found| found.stage == "decode").expect("decode");
+        decode.causes[0].kind = stage2_model::HostCauseKind::NotScheduled;
+        assert_eq!(host_fact(&report), None);
         let report = sample("sampled_counters");
         let why = "not known: 13 samples of the idle time, and 30 are needed: record for longer, or with \
                    profiling.collector.host=1000";

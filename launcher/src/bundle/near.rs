@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use stage2_contract::text::{most_like, visible_path};
 
 use super::folder::LATEST;
-use super::{RUN_JSON, RunRecord};
+use super::{COLLECTOR_DIR, RUN_JSON, RunRecord};
 use crate::commands::diff::METRICS;
 use crate::failure::Failure;
 use crate::plan;
@@ -95,7 +95,15 @@ pub(crate) fn not_a_run_among(path: &Path, given: &[&PathBuf]) -> String {
                     visible_path(above)
                 );
             }
-            let newest = newest_below(path, given);
+            let with_traces =
+                [path.join(COLLECTOR_DIR), path.to_owned()].into_iter().find(holds_traces);
+            let newest = match with_traces {
+                Some(folder) => format!(
+                    "; `stage2-launch merge --spool {} -o DIR` makes a run of its trace files",
+                    plan::quote(&folder)
+                ),
+                None => newest_below(path, given),
+            };
             format!("{shown} is not the folder of a run: it holds no {RUN_JSON}{newest}")
         }
         Ok(_) if is_run(above) => {
@@ -114,6 +122,12 @@ pub(crate) fn not_a_run_among(path: &Path, given: &[&PathBuf]) -> String {
             format!("{shown} is {what}, not the folder of a run{instead}")
         }
     }
+}
+
+/// Whether trace files are right in a folder.
+fn holds_traces(folder: &PathBuf) -> bool {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().take(MOST_ENTRIES);
+    entries.map(|entry| entry.path()).any(|path| path.extension().is_some_and(|end| end == "s2t"))
 }
 
 /// The run in one of `folders` that `path` was probably meant to be, or else the newest ones.
@@ -276,6 +290,11 @@ mod tests {
         empty.write(&at("empty")).expect("a record");
         fs::create_dir(at("bare")).expect("a folder");
         fs::write(at("bare/notes.txt"), "").expect("a file");
+        fs::create_dir_all(at("lost/collector")).expect("a folder");
+        fs::write(at("lost/collector/h-1.s2t"), "").expect("a file");
+        let merge =
+            format!("`stage2-launch merge --spool {} -o DIR`", plan::quote(at("lost/collector")));
+        assert!(not_a_run(&at("lost")).contains(&merge), "{}", not_a_run(&at("lost")));
         std::os::unix::fs::symlink("after", at("latest")).expect("a link");
         let shown = |name: &str| visible_path(&at(name));
         let newest = format!("{}, {}, {}", shown("after"), shown("middle"), shown("before"));

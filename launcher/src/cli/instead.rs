@@ -75,12 +75,22 @@ pub(super) fn refused(command: &Command, words: &[OsString], error: &clap::Error
         );
     }
     let meant = meant.map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"));
+    let missing = match (error.kind(), error.get(ContextKind::InvalidArg)) {
+        (ErrorKind::MissingRequiredArgument, Some(ContextValue::Strings(missing))) => missing,
+        _ => &Vec::new(),
+    };
+    let message = match missing.as_slice() {
+        [] => message,
+        missing => format!("{} needs {}", name.trim_start(), missing.join(" and ")),
+    };
+    let latest = missing.iter().any(|word| word.starts_with("<RUN"));
+    let latest = if latest { "; `latest` is the newest run" } else { "" };
     let usage = match (error.kind(), error.get(ContextKind::Usage)) {
         (ErrorKind::MissingRequiredArgument, Some(ContextValue::StyledStr(usage))) => {
             let usage = usage.to_string().replacen("Usage", "usage", 1);
             let usage = required_only(named.unwrap_or(command), &usage, error);
             let values = values_of_missing(named.unwrap_or(command), error);
-            format!("; {usage}{}", if meant.is_empty() { &values } else { "" })
+            format!("; {usage}{latest}{}", if meant.is_empty() { &values } else { "" })
         }
         _ => String::new(),
     };

@@ -8,7 +8,7 @@ use anstyle::{AnsiColor, Style};
 use stage2_contract::text::numbers::shown_time;
 use stage2_contract::text::visible_path;
 use stage2_model::finding::Id;
-use stage2_model::{AnswerLine, EndedBy, PassStatus, Severity, Status};
+use stage2_model::{AnswerLine, EndedBy, Finding, PassStatus, Severity, Status};
 
 use crate::bundle::{self, Bundle, LATEST, RunFolder, RunRecord, file_list};
 use crate::config::Run;
@@ -33,6 +33,7 @@ pub(super) fn list_files(outcome: &anyhow::Result<Outcome>, run_dir: &Path, term
 pub(super) fn tell_findings(
     record: &RunRecord,
     outcome: &anyhow::Result<Outcome>,
+    dir: &Path,
     terminal: &Terminal,
 ) {
     // Where nothing was recorded, the reason is the answer; the rest is in the report.
@@ -52,11 +53,25 @@ pub(super) fn tell_findings(
                     terminal.error(&finding.what);
                 }
             }
+            // The rest is a result.
+            Severity::Error if !is_empty && finding.id == Id::TraceUnreadable => {
+                let given = as_given(finding, record, dir);
+                terminal.warning(given.as_ref().unwrap_or(finding));
+            }
             _ => terminal.finding(finding),
         }
     }
     let evidence = outcome.iter().flat_map(|outcome| &outcome.headline.evidence);
     evidence.for_each(|line| terminal.detail(line));
+}
+
+/// A finding on a copy in the bundle, of the file that was given in its place; none: it is on something else.
+pub(super) fn as_given(finding: &Finding, record: &RunRecord, dir: &Path) -> Option<Finding> {
+    let merged = record.passes.iter().flat_map(|pass| &pass.merged);
+    let mut copies = merged.map(|(copy, from)| (visible_path(&dir.join(copy)), from));
+    let (copy, from) = copies.find(|(copy, _)| finding.what.contains(copy))?;
+    let what = finding.what.replace(&copy, &visible_path(Path::new(from)));
+    Some(Finding { what, ..finding.clone() })
 }
 
 /// The last lines: the answer, a fact in each line where there is a verdict, the run before that `latest` stays with

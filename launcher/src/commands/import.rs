@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use nix::sys::signal::Signal;
 use serde_json::json;
-use stage2_contract::text::{listed, visible_path};
+use stage2_contract::text::listed;
 use stage2_model::finding::{Id, Severity};
 use stage2_model::{Finding, PassStatus, Tool};
 use stage2_read::files::{self, write_whole};
@@ -16,7 +16,9 @@ use stage2_read::private;
 use stage2_read::trace::file::files_of;
 use stage2_report::llm::command_model::copy_models;
 
-use super::ending::{PAGE, list_files, open_report, take_signals, tell_answer, tell_findings};
+use super::ending::{
+    PAGE, as_given, list_files, open_report, take_signals, tell_answer, tell_findings,
+};
 use crate::bundle::{
     Access, Bundle, COLLECTOR_DIR, Inputs, NCU_DIR, NSYS_DIR, PassRecord, RunFolder, RunRecord,
     WindowRecord,
@@ -28,6 +30,7 @@ use crate::failure::Failure;
 use crate::reports::Outcome;
 use crate::run::{self, Signals};
 use crate::terminal::Terminal;
+use crate::tools::nsys::scrub;
 use crate::{redaction, reports};
 
 /// `stage2-launch merge`, also called `import`. What cannot be used of the captures is told; the rest is merged.
@@ -101,6 +104,7 @@ fn check_export(kind: Kind, file: &Path) -> anyhow::Result<()> {
     let (what, option) = kind_of(file)?;
     let made = "`nsys export --type=sqlite` makes one";
     anyhow::ensure!(option.is_some(), "it is {what}, not a SQLite export: {made}");
+    anyhow::ensure!(scrub::has_tables(file), "it has none of the tables of an nsys export: {made}");
     Ok(())
 }
 
@@ -210,7 +214,7 @@ impl NewBundle {
         terminal: &Terminal,
     ) -> u8 {
         let dir = self.bundle.dir();
-        tell_findings(&self.bundle.record, &self.outcome, terminal);
+        tell_findings(&self.bundle.record, &self.outcome, dir, terminal);
         if let Err(error) = &self.closed {
             terminal.error(&format!("{error:#}"));
         }
@@ -226,26 +230,32 @@ impl NewBundle {
     /// found about them is told. `found` says that its folder was there before.
     pub(super) fn discard(self, found: bool, terminal: &Terminal) -> Failure {
         let dir = self.bundle.dir().to_owned();
-        let RunRecord { passes, report_findings, .. } = &self.bundle.record;
-        let merged = passes.iter().flat_map(|pass| &pass.merged);
-        let copies: Vec<(String, &String)> =
-            merged.map(|(copy, from)| (visible_path(&dir.join(copy)), from)).collect();
+        let mut reason = "none of the files could be read, so no bundle was made".to_owned();
+        let mut remedy = String::new();
+        let record = &self.bundle.record;
+        let copies = record.passes.iter().flat_map(|pass| &pass.merged);
         // What else the reports say is about a workload. The copies are gone when somebody reads this.
-        for finding in report_findings {
+        let told = record.report_findings.iter().filter_map(|finding| {
             let is_named = |copy: &str| finding.what.contains(copy);
-            let name = |copy: &String| copy.rsplit('/').next().is_some_and(is_named);
-            if let Some((copy, from)) = copies.iter().find(|(copy, _)| is_named(copy)) {
-                let what = finding.what.replace(copy, &visible_path(Path::new(from)));
-                terminal.finding(&Finding { what, ..finding.clone() });
-            } else if copies.iter().any(|(copy, _)| name(copy)) {
-                terminal.finding(finding);
-            }
+            let named =
+                || copies.clone().any(|(copy, _)| copy.rsplit('/').next().is_some_and(is_named));
+            as_given(finding, record, &dir).or_else(|| named().then(|| finding.clone()))
+        });
+        let told: Vec<Finding> = told.collect();
+        if let [only] = told.as_slice() {
+            // There are no numbers that a process is missing from.
+            let no_why = only.why.is_empty() || only.id == Id::TraceUnreadable;
+            let why = if no_why { String::new() } else { format!(": {}", only.why) };
+            reason = format!("no capture can be merged, so no bundle was made: {}{why}", only.what);
+            remedy = format!("; {}", only.remedy);
+        } else {
+            told.iter().for_each(|finding| terminal.finding(finding));
         }
         drop(self);
         let left = remove(&dir, found).err();
         let left = left.map(|error| format!(" ({} is left: {error})", dir.display()));
         let left = left.unwrap_or_default();
-        Failure::Usage(format!("none of the files could be read, so no bundle was made{left}"))
+        Failure::Usage(format!("{reason}{left}{remedy}"))
     }
 
     fn has_merged(&self) -> bool {

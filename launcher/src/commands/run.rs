@@ -128,6 +128,14 @@ impl Job {
             return self.show_plan(&composed, terminal);
         }
         let prepared = self.prepare(&composed)?;
+        let last = self.command.iter().skip(1).next_back().and_then(|word| word.to_str());
+        if let Some(option) = last.filter(|word| ["--light", "--deep", "--dry-run"].contains(word))
+        {
+            let text = format!(
+                "`{option}` is behind `--`, so the workload gets it, and not stage2-launch"
+            );
+            terminal.caution(&text);
+        }
         let run_dir = prepared.folder.path();
         let shown = run_dir.display();
         let ends = format!(
@@ -214,7 +222,7 @@ impl Job {
                 terminal.error(&text);
             }
         }
-        tell_findings(&bundle.record, &outcome, terminal);
+        tell_findings(&bundle.record, &outcome, &run_dir, terminal);
         // A record that cannot be written is why there are no reports, too: that is told already.
         if let Err(error) = &closed
             && outcome.is_ok()
@@ -315,7 +323,9 @@ impl Job {
     /// status 0 wherever there is a plan to show.
     fn foreseen_failures(&self, plan: &Plan, folder: &RunFolder) -> Vec<Finding> {
         let mut findings = Vec::new();
-        if let Err(NotRunnable { exit, finding }) = self.find_program() {
+        let unfound = self.find_program().err();
+        let starts = unfound.is_none();
+        if let Some(NotRunnable { exit, finding }) = unfound {
             let what = format!("a run would exit with status {exit}: {}", finding.what);
             findings.push(Id::RunWouldFail.found(what, finding.why, finding.remedy));
         }
@@ -330,7 +340,9 @@ impl Job {
         if self.simulator.is_none() {
             let command = &self.command;
             let absent = env::probe_gpu().absent;
-            if let Some(why) = absent.filter(|_| !self.acceptance.allow_empty && !self.dormant) {
+            if let Some(why) =
+                absent.filter(|_| starts && !self.acceptance.allow_empty && !self.dormant)
+            {
                 let what = format!("a run would exit with status {EXIT_NO_RESULT}: no GPU");
                 findings.push(Id::RunWouldFail.found(what, why, "run it on a machine with a GPU"));
             }

@@ -24,7 +24,7 @@ pub(crate) use schema::*;
 /// A configuration that cannot be used. All of these end the program with status 2.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConfigError {
-    #[error("cannot read the override {:?} at character {}: {}", .0.word, .0.at, .0.what)]
+    #[error("cannot read the override `{}` at character {}: {}; with brackets, commas or spaces, a shell needs quotes: 'KEY=[A,B]'", .0.word, .0.at, .0.what)]
     Grammar(#[from] GrammarError),
     #[error("unknown key `{key}` ({origin}){advice}")]
     UnknownKey { key: String, origin: Origin, advice: String },

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use super::check::{Check, CheckInfo, Fix, Group, System, major};
-use crate::env::{self, GpuFacts};
+use crate::env::{self, GpuFacts, NO_LIBRARY};
 use stage2_model::{COULD_NOT_ASK, EmptyCause};
 
 pub(super) const DRIVER: CheckInfo = CheckInfo {
@@ -130,7 +130,7 @@ pub(super) fn checks(system: &System, gpu: &GpuFacts) -> Vec<Check> {
     if cuda.is_some() {
         return vec![DRIVER.ok(version), devices(system, gpu)];
     }
-    let case = match (module, absent.contains("no CUDA driver library")) {
+    let case = match (module, absent.starts_with(NO_LIBRARY)) {
         (None, true) => 0,
         (Some(_), true) => 1,
         (_, false) => 2,
@@ -264,7 +264,8 @@ mod tests {
             absent: absent.map(str::to_owned),
             ..GpuFacts::default()
         };
-        let missing = Some("no CUDA driver library (libcuda.so) on this machine");
+        let missing = format!("{NO_LIBRARY} on this machine");
+        let missing = Some(&*missing);
         let (driver, cuda) = (Some("580.159.03"), Some("13.0"));
         let capabilities = Some("NVIDIA_DRIVER_CAPABILITIES");
         for (gpu, status, fix) in [

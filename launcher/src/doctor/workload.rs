@@ -42,7 +42,7 @@ pub(super) const PROGRAM: CheckInfo = CheckInfo {
     fixes: &[
         Fix::problem(
             "there is no such program, or it cannot be run",
-            "correct COMMAND, as the error says: stage2-launch doctor -- COMMAND",
+            "check the spelling and the permissions, put its folder into PATH, or give its path",
         ),
         Fix::problem(
             "it cannot load the collector",
@@ -123,7 +123,9 @@ pub(super) fn program(command: &[OsString], library: &Library) -> Check {
     let path = match workload::find(word) {
         Ok(path) => path,
         Err(problem) => {
-            let check = PROGRAM.case(0, problem.to_string());
+            let (what, why) = (&problem.finding.what, &problem.finding.why);
+            let what = if why.is_empty() { what.clone() } else { format!("{what}: {why}") };
+            let check = PROGRAM.case(0, what);
             return check
                 .with([problem.finding.remedy].into_iter().filter(|text| !text.is_empty()));
         }

@@ -9,6 +9,9 @@ use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 
 use super::gpu::{Gpu, GpuFacts};
 
+/// How the reason begins if the library is not there.
+pub(crate) const NO_LIBRARY: &str = "libcuda.so, the CUDA driver library, is not installed";
+
 pub(crate) fn print_devices() -> anyhow::Result<()> {
     let none =
         |why: anyhow::Error| GpuFacts { absent: Some(why.to_string()), ..GpuFacts::default() };
@@ -21,7 +24,7 @@ pub(crate) fn print_devices() -> anyhow::Result<()> {
 fn read() -> anyhow::Result<GpuFacts> {
     // SAFETY: loads libcuda and runs its constructors; this process does nothing else.
     let present = unsafe { sys::is_culib_present() };
-    ensure!(present, "libcuda.so, the CUDA driver library, is not installed on this machine");
+    ensure!(present, "{NO_LIBRARY} on this machine");
     result::init().map_err(|e| anyhow!("cuInit failed: {e:?}"))?;
     let count = device::get_count().map_err(|e| anyhow!("cuDeviceGetCount failed: {e:?}"))?;
     let devices: Vec<Gpu> = (0..count).filter_map(gpu).collect();

@@ -22,7 +22,7 @@ use stage2_contract::text::{shorten, visible};
 use stage2_model::{ProcessRow, Tool};
 use stage2_read::threads::begin;
 
-pub(crate) use cuda::print_devices;
+pub(crate) use cuda::{NO_LIBRARY, print_devices};
 pub(crate) use gpu::{
     GpuFacts, SUBCOMMAND as PROBE_GPU, driver_version, probe as probe_gpu, probe_within,
 };

@@ -42,7 +42,7 @@ pub(super) fn announcement(plan: &Plan) -> Vec<String> {
     )];
     if passes.iter().any(|pass| pass.profiler.is_some()) {
         let alone = "for a single run under the collector give --light";
-        let later = "how long the other passes take can be estimated after the first one";
+        let later = "an estimate for the other passes follows after the first one";
         lines.push(format!("{alone}; {later}"));
     }
     lines

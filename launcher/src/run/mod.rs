@@ -162,8 +162,18 @@ pub(crate) fn run_passes(
     forecast::announcement(plan).iter().for_each(|line| terminal.milestone(line));
     let (run_dir, names) = (bundle.dir().to_owned(), plan.names.clone());
     let collected = CollectPass { run_dir, names, report: OnceCell::new() };
+    // Passes without their program are not counted, as they will not run.
+    let runs = |pass: &&Pass| pass.profiler.as_ref().is_none_or(forecast::is_there);
+    let all = plan.passes.iter().filter(runs).count();
+    let mut number = 0;
     for (at, pass) in plan.passes.iter().enumerate() {
-        let title = format!("[{}/{}] {}", at + 1, plan.passes.len(), pass.name);
+        let title = match runs(&pass) || pass.skip.is_some() {
+            true => {
+                number += 1;
+                format!("[{number}/{}] {}", all.max(number), pass.name)
+            }
+            false => pass.name.to_owned(),
+        };
         if stop.is_none() && !bundle.dir().exists() {
             stop = Some("the folder of the run is gone".to_owned());
         }

@@ -168,7 +168,7 @@ fn a_collector_whose_cupti_is_off_is_no_measurement_of_the_collector() {
     demo(&sandbox);
     let mut bench = bench(&sandbox, "1", &["./demo"]);
     bench.env("STAGE2_CUPTI", "/nonexistent/libcupti.so.13").assert().success().stdout(
-        contains("collector was not measured (to the end): `GPU work was not recorded: ")
+        contains("collector: no complete measurement: `GPU work was not recorded: ")
             .and(contains("/nonexistent/libcupti.so.13"))
             .and(contains("| `decode` | ranges only | 1 |"))
             .and(contains("| `decode` | collector |").not()),

@@ -453,7 +453,7 @@ fn what_cannot_be_compared_says_why_and_what_to_do() {
     refused(&[&good, "other.json"], 2, "other.json is a JSON file, not the folder of a run");
     refused(&[&good, "newer.json"], 70, "a newer stage2-launch wrote it (schema version 99");
     refused(&[&good, "huge.json"], 70, "kernels");
-    refused(&["empty.json", &good], 70, "empty.json (a run before the change) is EMPTY: ");
+    refused(&["empty.json", &good], 70, "empty.json (BEFORE) is EMPTY: ");
     refused(&[&good, "unreported"], 70, "stage2-launch report unreported");
     refused(&[&good, "nothing"], 2, "is not the folder of a run");
     // Conditions are read before any run is.

@@ -111,6 +111,7 @@ fn a_program_that_is_not_there_is_a_problem_and_a_wrong_option_is_wrong_usage() 
     let sandbox = Sandbox::new();
     let (json, status) = doctor(&sandbox, &["--", "no-such-program"], &[]);
     assert_eq!((&check(&json, "program")["status"], status), (&"problem".into(), 1));
+    assert_eq!(what(check(&json, "program")), "`no-such-program`: command not found");
     let other = [("CUDA_INJECTION64_PATH", "/opt/nsys/libToolsInjection64.so")];
     let (json, status) = doctor(&sandbox, &[], &other);
     assert_eq!((&check(&json, "injection")["status"], status), (&"problem".into(), 1));

@@ -233,6 +233,8 @@ fn a_mistyped_word_is_told_what_was_probably_meant_in_three_lines_at_most() {
         (&["stats", "x"], "did you mean `ask RUN summary`?"),
         (&["ask", "x", "host", "extra1", "extra2"], "x does not exist; "),
         (&["query", "x", "--color", "never"], "; usage: stage2-launch query <RUN> <SQL>"),
+        (&["query", "x"], "query needs <SQL>"),
+        (&["report"], "`latest` is the newest run"),
         (&["diff", "x", "against", "y"], "did you mean `--against`?"),
         (
             &["nsys", "profile", "a.py"],

@@ -79,6 +79,12 @@ fn missing_records_are_no_result_where_that_is_asked_for() {
     sandbox.launch_strictly(&merge).assert().code(70);
     trace(&sandbox, true);
     run(&sandbox, &fail, 0).code(0).stderr("");
+    // One file of several is no reason to fail: a warning, by the name that was given.
+    sandbox.write("other/rubbish.s2t", "rubbish");
+    let words = ["merge", "--spool", "recorded/collector", "--spool", "other/rubbish.s2t"];
+    let mixed = sandbox.launch_strictly(&[&words[..], &["-o", "mixed"]].concat()).assert().code(0);
+    let named = contains("warning: `").and(contains("other/rubbish.s2t` is damaged"));
+    mixed.stderr(named.and(contains("error: ").not()));
 }
 
 /// Hazard (Ends of life): A workload crashes before it has used the GPU.

@@ -136,7 +136,10 @@ fn causes(subject: &Subject<'_>) -> Table {
     let mut rows = Vec::new();
     for (at, stage) in host_stages(subject) {
         let idle = idle.get(stage.stage.as_str()).copied();
-        for (cause_at, cause) in stage.causes.iter().enumerate() {
+        // The largest first, so that what is not known stands where its share belongs.
+        let mut causes: Vec<_> = stage.causes.iter().enumerate().collect();
+        causes.sort_by(|(_, a), (_, b)| b.percent.total_cmp(&a.percent));
+        for (cause_at, cause) in causes {
             let cells = cause_cells(stage, cause, idle, &names);
             rows.push(Row::new(format!("/host/stages/{at}/causes/{cause_at}"), cells));
         }

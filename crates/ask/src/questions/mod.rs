@@ -61,9 +61,8 @@ pub fn answer(run: &Run<'_>, question: Question, stage: Option<&str>) -> Result<
         // Whatever else is not known follows from it.
         answer.unknown.clear();
         if question != Question::Coverage {
-            let cause = name_of(&empty.first.cause);
-            let cause = cause.as_str().unwrap_or_default().replace('_', " ");
-            answer.unknown(question.help(), format!("no GPU work was recorded: {cause}"), &ask);
+            let why = format!("no GPU work was recorded: {}", empty.first.why);
+            answer.unknown(question.help(), why, &ask);
         }
     } else if run.report.answer.stages.is_empty() && of_stages.contains(&question) {
         let reason =

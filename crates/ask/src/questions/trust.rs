@@ -308,10 +308,7 @@ pub(super) fn coverage(subject: &Subject<'_>, answer: &mut Answer) {
 fn missing_percent(coverage: &Coverage) -> Option<f64> {
     match (coverage.verdict.status, coverage.total.dropped_by_cupti) {
         (Status::Complete, _) => Some(0.0),
-        (Status::Partial, dropped) if dropped > 0 => {
-            let all = coverage.gpu_records().saturating_add(dropped);
-            Some(dropped as f64 * 100.0 / all as f64)
-        }
+        (Status::Partial, 1..) => Some(coverage.dropped_percent()),
         _ => None,
     }
 }

@@ -316,7 +316,7 @@ fn fill(input: &mut impl Read, buffer: &mut Vec<u8>, want: usize) -> io::Result<
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The file cannot be opened.
-    #[error("cannot open the trace file {path:?}: {source}; check the path and its permissions")]
+    #[error("cannot open the trace file `{}`: {source}; check the path and its permissions", .path.display())]
     Open {
         /// The file.
         path: PathBuf,
@@ -324,12 +324,13 @@ pub enum ReadError {
         source: io::Error,
     },
     /// A folder, pipe or device.
-    #[error("{0:?} is not a regular file; name a spool (HOST-PID.s2t) that a collector wrote")]
+    #[error("`{}` is not a regular file; name a spool (HOST-PID.s2t) that a collector wrote", .0.display())]
     NotAFile(PathBuf),
     /// Reading failed on the way.
     #[error(
-        "cannot read the trace file {path:?} beyond byte {at_byte}: {source}; the records before are \
-         good; copy the file to another disk to read the rest"
+        "cannot read the trace file `{}` beyond byte {at_byte}: {source}; the records before are \
+         good; copy the file to another disk to read the rest",
+        .path.display()
     )]
     Io {
         /// The file.
@@ -341,14 +342,16 @@ pub enum ReadError {
     },
     /// Another kind of file.
     #[error(
-        "{0:?} is damaged, or not a trace file: it has no header of one; leave it out, or copy it again from \
-         where the collector wrote it"
+        "`{}` is damaged, or not a trace file: the header is missing; leave it out, or copy it again from \
+         where the collector wrote it",
+        .0.display()
     )]
     NotATraceFile(PathBuf),
     /// The file ends within its header.
     #[error(
-        "the trace file {path:?} ends within its header, after {length_bytes} bytes: the process ended \
-         or the disk was full before anything was recorded; leave the file out, or run again"
+        "the trace file `{}` ends within its header, after {length_bytes} bytes: the process ended \
+         or the disk was full before anything was recorded; leave the file out, or run again",
+        .path.display()
     )]
     HeaderCut {
         /// The file.
@@ -358,15 +361,16 @@ pub enum ReadError {
     },
     /// The header does not match its checksum.
     #[error(
-        "the header of the trace file {0:?} is damaged (its checksum is wrong); copy the file again \
-         from where it was written, or run again"
+        "the header of the trace file `{}` is damaged (its checksum is wrong); copy the file again \
+         from where it was written, or run again",
+        .0.display()
     )]
     HeaderDamaged(PathBuf),
     /// A later version wrote it.
     #[error(
-        "the trace file {path:?} has format version {found}, and this program reads versions up to {}; \
+        "the trace file `{}` has format version {found}, and this program reads versions up to {FORMAT_VERSION}; \
          read it with a release at least as new as the collector that wrote it",
-        FORMAT_VERSION
+        .path.display()
     )]
     NewerVersion {
         /// The file.

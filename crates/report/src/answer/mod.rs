@@ -23,8 +23,8 @@ use stage2_model::{
     Absent, Answer, BusyParts, CollectiveRow, EngineSteps, Experiment, Figure, FirstStep, Floor,
     HostOtherWork, HostStage, InferredStepRow, LateRow, MeanTime, ModelUse, Origin, PathKind,
     Peaks, RATE_SHARE_MOST, Removed, Report, Role, Rule, Slowdown, StageAnswer, StageCost,
-    StageRow, StageSteps, StageUtilisation, Status, StepTimes, StepUnit, Takeaway, TokensCounted,
-    WindowKind, WindowPart, WindowSplit, is_first_token_range,
+    StageRow, StageSteps, StageUtilisation, Status, StepTimes, StepUnit, TOO_MANY_MISSING_PERCENT,
+    Takeaway, TokensCounted, WindowKind, WindowPart, WindowSplit, is_first_token_range,
 };
 use stage2_read::kernel_class::KernelClass;
 
@@ -765,12 +765,21 @@ impl Stage<'_> {
     }
 }
 
+/// How not to lose records.
+const LOSE_FEWER: &str = "Run again with STAGE2_BUFFERS=1G, or record less with STAGE2_RANGES or STAGE2_SAMPLE: with so \
+                          many records missing, the times support no other advice.";
+
 /// What to do first over all stages: where the most time is saved, else what the takeaways put first.
 fn first_step_of_run(report: &Report, stages: &[AnsweredStage<'_>]) -> Option<FirstStep> {
     if report.coverage.verdict.status == Status::Empty {
         let text = report.coverage.empty.as_ref()?.first.remedy.clone();
         let (rule, takeaway) = (Rule::Incomplete, Some(Rule::Incomplete.label().to_owned()));
         return Some(FirstStep { rule, takeaway, text, ..FirstStep::default() });
+    }
+    // What follows from the times would be wrong: kernels that are missing look like idle time.
+    if report.coverage.dropped_percent() >= TOO_MANY_MISSING_PERCENT {
+        let (rule, takeaway) = (Rule::Incomplete, Some(Rule::Incomplete.label().to_owned()));
+        return Some(FirstStep { rule, takeaway, text: LOSE_FEWER.into(), ..FirstStep::default() });
     }
     let saving = stages.iter().filter(|told| told.saved_ns.is_some());
     let most = saving.reduce(|most, told| if told.saved_ns > most.saved_ns { told } else { most });

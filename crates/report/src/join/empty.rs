@@ -330,6 +330,10 @@ fn elsewhere(report: &Report) -> impl Iterator<Item = EmptyReason> + use<> {
     inner.into_iter().chain(still)
 }
 
+/// The program that uses the simulated GPU, and how to record it.
+const DEMO: &str = "stage2-demo";
+const NAME_SIMULATOR: &str = "name its library, which is next to stage2-demo, and run again: STAGE2_CUPTI=.../libstage2_sim.so";
+
 fn of_run(report: &Report) -> Vec<EmptyReason> {
     let mut reasons: Vec<EmptyReason> = elsewhere(report).collect();
     let end = report.run.workload_end.as_ref();
@@ -391,12 +395,19 @@ fn of_run(report: &Report) -> Vec<EmptyReason> {
         && !(started || report.simulated || *files_refused > 0)
         && !absent.value.starts_with(COULD_NOT_ASK)
     {
-        reasons.push(reason(
-            EmptyCause::NoGpu,
-            format!("no GPU: {}", absent.value),
-            "run on a machine with a GPU and its driver, in a container with `--gpus all`; \
+        let mut words = report.run.command.iter().flatten();
+        let is_demo = words.any(|word| word.ends_with(DEMO)) && words.any(|w| w == "simulated");
+        reasons.push(if is_demo {
+            let why = "the simulated GPU was not recorded: it has a separate CUPTI";
+            reason(EmptyCause::NoGpu, why, NAME_SIMULATOR)
+        } else {
+            reason(
+                EmptyCause::NoGpu,
+                format!("no GPU: {}", absent.value),
+                "run on a machine with a GPU and its driver, in a container with `--gpus all`; \
              `stage2-launch demo` shows the reports with a simulated GPU",
-        ));
+            )
+        });
     }
     reasons
 }

@@ -56,7 +56,14 @@ pub(crate) fn add(report: &mut Report, capture: &Capture, libraries: &RangeNames
     found
         .stages
         .order_by_cached_key(|row| (place(&row.stage), row.file.clone(), row.device.clone()));
-    findings.extend(found.devices.iter().flat_map(device_findings));
+    let of_devices = found.devices.iter().flat_map(device_findings);
+    findings.extend(of_devices.map(|finding| match report.simulated {
+        // No buffer of a GPU was full: the machine was busy.
+        true if finding.id == Id::CountersGap => {
+            Finding { severity: stage2_model::Severity::Note, ..finding }
+        }
+        _ => finding,
+    }));
     report.findings.extend(findings);
     report.sampled = Some(found);
 }
@@ -417,7 +424,7 @@ fn device_findings(device: &SampledDevice) -> Vec<Finding> {
         );
         findings.push(Id::CountersGap.about(&of).found(
             format!("{lost}: {of}"),
-            "the buffer of the hardware was full: no counter covers what ran meanwhile; the records of GPU \
+            "the buffer of the hardware was full: work in these gaps has no counters; the records of GPU \
              work, and so the coverage, are not affected",
             FEWER_SAMPLES,
         ));

@@ -137,7 +137,7 @@ impl Bench<'_> {
         let runs = u64::from(warmup) + u64::from(rounds) * in_round;
         self.terminal.milestone(&format!(
             "the workload will run {}: {warmup} to warm up, then {rounds} x {in_round}, each under \
-             one profiler or none; how long that takes can be estimated after the first",
+             one profiler or none; an estimate follows after the first run",
             counted(runs, "time")
         ));
         for nth in 1..=warmup {

@@ -363,8 +363,8 @@ pub(super) fn page(results: &Results) -> String {
         return page;
     }
     page.push_str(&format!(
-        "Rounds: {}, every second one in reverse order{}. Untraced warm-up runs before them, which no \
-         number includes: {}. Ratios of stages are against ranges only, those of the whole process \
+        "Rounds: {}, every second one in reverse order{}. Untraced warm-up runs, not \
+         included: {}. Ratios of stages are against ranges only, those of the whole process \
          against untraced; \"again\" is the same thing measured once more in each round (A/A): a ratio \
          that is not farther from 1 is noise. ± is that noise in ms. A stage's time in a run is the median host time of \
          its instances without the first. Minima are less sensitive to other load on the machine than \
@@ -445,7 +445,7 @@ pub(super) fn page(results: &Results) -> String {
         }
         if let Some(why) = failed {
             page.push_str(&format!(
-                "- {name} was not measured (to the end): {}\n",
+                "- {name}: no complete measurement: {}\n",
                 code(&why.replace('`', ""))
             ));
         }

@@ -101,6 +101,14 @@ fn what_the_run_and_the_machine_say_is_named() {
     assert_eq!(of(ok(), None, &[]), ["nothing_used"]);
     assert_eq!(of(ok(), NO_DRIVER, &[]), ["no_gpu"]);
     assert_eq!(of(ok(), NO_DRIVER, &[&process()]), ["killed", "no_gpu"]);
+    // The simulated GPU is there, and has to be named.
+    let demo = folder(ok(), json!({}), NO_DRIVER);
+    let mut run: Value = serde_json::from_str(&demo.text("run.json")).expect("JSON");
+    run["command"] = json!(["bin/stage2-demo", "--device", "simulated"]);
+    demo.write("run.json", run.to_string());
+    assert_eq!(causes(&demo), ["no_gpu"]);
+    let remedy = demo.metrics()["coverage"]["empty"]["remedy"].to_string();
+    assert!(remedy.contains("STAGE2_CUPTI=.../libstage2_sim.so"), "{remedy}");
     let not_asked = Some("the CUDA driver could not be asked: it took longer than 30 s");
     assert_eq!(of(ok(), not_asked, &[]), ["nothing_used"], "nobody knows");
     assert_eq!(of(json!({"signal": 11}), None, &[]), ["killed"]);

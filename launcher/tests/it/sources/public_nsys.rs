@@ -282,8 +282,8 @@ fn what_is_no_capture_is_refused_with_what_it_is_and_what_to_give() {
         ("--spool", "empty.s2t", "", ["no bundle was made", "empty.s2t"]),
         ("--nsys", "empty.sqlite", "", ["no bundle was made", "empty.sqlite"]),
         ("--nsys", "empty.csv", "", ["no bundle was made", "empty.csv"]),
-        ("--spool", "damaged.s2t", "no spool", ["no bundle was made", "damaged.s2t"]),
-        ("--nsys", "header.csv", HEADER, ["no bundle was made", "header.csv"]),
+        ("--spool", "damaged.s2t", "no spool", ["made: `damaged.s2t` is", "!every number"]),
+        ("--nsys", "header.csv", HEADER, ["no capture can be merged", "header.csv"]),
         ("--ncu", "empty.csv", "", ["no bundle was made", "empty.csv"]),
         (
             "--spool",

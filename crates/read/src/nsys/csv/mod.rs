@@ -59,7 +59,7 @@ enum Unusable {
         MAX_ROW_BYTES >> 20
     )]
     TooMuch,
-    #[error("no line of it is the header of a table that is known; it begins: {0}")]
+    #[error("none of its lines is a known table header (it begins: {0})")]
     NoTable(String),
     #[error("it holds the table {0}, and none of kernels or ranges")]
     OtherTable(String),

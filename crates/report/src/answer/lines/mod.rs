@@ -120,9 +120,7 @@ fn regions(report: &Report, stages: &[AnsweredStage<'_>]) -> Option<String> {
 
 /// That GPU work is missing, before what is said about the time of kernels: no table can tell it from idle time.
 fn missing_work(report: &Report) -> Option<String> {
-    let lost = report.coverage.total.dropped_by_cupti;
-    let all = lost.saturating_add(report.coverage.gpu_records());
-    let percent = lost as f64 * 100.0 / all.max(1) as f64;
+    let percent = report.coverage.dropped_percent();
     (percent >= MISSING_PERCENT).then(|| {
         format!(
             "{} % of the records are missing, so the kernels take longer than this and the GPU is idle less: ",
@@ -832,7 +830,23 @@ mod tests {
         let lines = lines(&report, &[], None);
         let window = lines.iter().find(|line| line.label == "window").expect("always there");
         assert!(window.text.starts_with(&said), "{}", window.text);
+        let decode = row("decode");
+        let mut told = stage(&decode);
+        told.answer.bottleneck = Some(bound(&[(BottleneckKind::Host, 2_000)], None));
+        let verdict = |report: &Report| verdict(report, std::slice::from_ref(&told), None);
+        let said = "waits 100 % for the host; 12 % of the GPU records are missing.";
+        assert!(verdict(&report).is_some_and(|text| text.ends_with(said)));
+        // With even more of them, the only advice is to lose fewer.
+        let first = |report: &Report| super::super::first_step_of_run(report, &[]);
+        assert_eq!(first(&report), None);
+        report.coverage.total.dropped_by_cupti = 219;
+        let lose_fewer = first(&report).expect("a fifth is missing");
+        assert_eq!(
+            in_short(&report, &lose_fewer),
+            "run again with STAGE2_BUFFERS=1G, or record less with STAGE2_RANGES or STAGE2_SAMPLE"
+        );
         report.coverage.total.dropped_by_cupti = 8;
         assert_eq!(missing_work(&report), None, "less than one percent");
+        assert!(verdict(&report).is_some_and(|text| text.ends_with("100 % for the host.")));
     }
 }

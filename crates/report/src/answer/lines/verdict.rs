@@ -42,8 +42,10 @@ pub(super) fn verdict(
     };
     let at_a_time = told.answer.at_a_time().map(|calls| format!(", with {calls}"));
     let at_a_time = at_a_time.unwrap_or_default();
+    let missing = report.coverage.missing_clause();
+    let missing = missing.map(|clause| format!("; {clause}")).unwrap_or_default();
     Some(format!(
-        "{} takes {} per {unit} ({}). Of the mean {} of {mean}{over_ranks}{at_a_time}, the GPU {}.{first}",
+        "{} takes {} per {unit} ({}). Of the mean {} of {mean}{over_ranks}{at_a_time}, the GPU {}{missing}.{first}",
         told.name(),
         time.shown,
         time.of.join("; "),

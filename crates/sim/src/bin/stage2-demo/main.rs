@@ -26,7 +26,8 @@ const EXIT_NO_DEVICE: u8 = 3;
     version,
     after_help = "Exit status: 0 done, 1 the workload failed, 2 usage, 3 the device \
 cannot be used.\n\nExamples:\n  stage2-demo --device gpu\n  stage2-demo --device simulated \
---threads 2 --graph"
+--threads 2 --graph\n\nTo record the simulated GPU, name its library, which is next to this program:\n  \
+STAGE2_CUPTI=.../libstage2_sim.so stage2-launch run --light -- stage2-demo --device simulated"
 )]
 struct Args {
     /// Where to run.

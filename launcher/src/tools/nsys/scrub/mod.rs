@@ -99,6 +99,20 @@ enum NoCopy {
     Secret(String),
 }
 
+/// Whether a database has a table that a copy has; also where that cannot be found out.
+pub(crate) fn has_tables(from: &Path) -> bool {
+    let found = || {
+        let copy = Copy { connection: Connection::open_in_memory()? };
+        copy.connection.execute("ATTACH ?1 AS source", [read_only_uri(from)])?;
+        copy.tables()
+    };
+    let is_copied = |name: &str| {
+        COPIED.iter().any(|glob| WildMatch::new(glob).matches(name))
+            || FILTERED.iter().any(|(known, _)| *known == name)
+    };
+    found().map_or(true, |tables| tables.iter().any(|(name, _)| is_copied(name)))
+}
+
 fn copy(from: &Path, to: &Path) -> Result<(), NoCopy> {
     if let Some(cut) = check_header(from)? {
         return Err(NoCopy::CutShort(cut));

@@ -46,6 +46,12 @@ fn nothing_secret_is_left_and_everything_recorded_is() {
     let (from, to) = (export(dir.path(), ""), dir.path().join("run.scrubbed.sqlite"));
     let before = std::fs::read(&from).expect("export");
     assert!(contains(&before, SECRET), "else the test shows nothing");
+    assert!(has_tables(&from));
+    let other = tempfile::tempdir().expect("folder");
+    let foreign = other.path().join("foreign.sqlite");
+    let db = Connection::open(&foreign).expect("file");
+    db.execute_batch("CREATE TABLE t (a)").expect("a table");
+    assert!(!has_tables(&foreign), "no export");
     std::fs::write(&to, "what was there before").expect("file");
     scrub(&from, &to).expect("copy");
     assert!(!contains(&std::fs::read(&to).expect("copy"), SECRET), "in the bytes of the file");
