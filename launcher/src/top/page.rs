@@ -217,6 +217,8 @@ struct Row {
     other_ns: u64,
     /// No GPU work of it is recorded at all, neither now nor before.
     launches_none: bool,
+    /// So large a share of the GPU records is missing that numbers of the GPU are not known.
+    missing: Option<f64>,
 }
 
 /// At the end of a line that has no room for all.
@@ -621,7 +623,12 @@ impl Row {
         let before = shown(view).filter_map(|process| process.totals.get(&self.name));
         self.launches_none =
             self.sum.launches == 0 && before.map(|of| of.launches).all(|of| of == 0);
-        self.busy = self.sum.busy_share().filter(|_| !self.launches_none);
+        self.missing = missing(shown(view));
+        if self.missing.is_some() {
+            (self.wait, self.recorded, self.launches_per_s) = (None, 0.0, 0.0);
+        }
+        let is_known = !self.launches_none && self.missing.is_none();
+        self.busy = self.sum.busy_share().filter(|_| is_known);
         let window_ns = self.sum.window_ns as f64;
         self.other = self.busy.map(|busy| (self.other_ns as f64 / window_ns).min(1.0 - busy));
         let rest = self.busy.zip(self.other).map(|(busy, other)| 1.0 - busy - other);
@@ -732,13 +739,45 @@ pub(crate) fn is_over(view: &View) -> bool {
     view.phases.is_empty() && !all.is_empty() && all.iter().all(ended)
 }
 
-/// What is missing of a process. Work that was recorded and not placed is shown next to it, and a name that
-/// was cut or a range that was not closed hides none.
+/// What is missing of a process: records and events. Work that was recorded and not placed is shown next to it, a name that
+/// was cut or a range that was not closed hides none, and CUPTI counts what it drops for want of a buffer itself.
 fn lost(process: &Watched) -> u64 {
-    let kept = ["unattributed", "names_cut", "unbalanced_range_ends", "unclosed_ranges"];
+    let kept = [
+        "unattributed",
+        "names_cut",
+        "unbalanced_range_ends",
+        "unclosed_ranges",
+        REFUSED,
+        UNWRITTEN,
+    ];
     let all = process.losses.iter().filter(|(kind, _)| !kept.contains(kind));
     let reader = process.corrupt_frames.saturating_add(process.counts.left_out);
     all.map(|(_, count)| *count).fold(reader, u64::saturating_add)
+}
+
+const DROPPED: &str = "dropped_by_cupti";
+const REFUSED: &str = "buffers_refused";
+const UNWRITTEN: &str = "unwritten_bytes";
+
+fn loss(process: &Watched, kind: &str) -> u64 {
+    process.losses.iter().filter(|of| of.0 == kind).fold(0, |sum, of| sum.saturating_add(of.1))
+}
+
+/// From this share of missing GPU records on, as in a report, they are worth more than the times: what is missing looks
+/// like idle time.
+const MISSING_LEAST: f64 = 0.05;
+
+/// The share of the GPU records of these processes that CUPTI dropped, if it is considerable.
+fn missing<'p>(all: impl Iterator<Item = &'p Watched>) -> Option<f64> {
+    let (dropped, work) = all.fold((0.0, 0.0), |(dropped, work), of| {
+        (dropped + loss(of, DROPPED) as f64, work + of.counts.work as f64)
+    });
+    Some(dropped / (dropped + work)).filter(|share| *share >= MISSING_LEAST)
+}
+
+/// That they are missing.
+fn missing_text(missing: f64) -> String {
+    format!("{:.0}% of the GPU records are missing", missing * 100.0)
 }
 
 /// Records are whole: few of them have no places after the point. At most five characters, and two of [`lost_text`].
@@ -751,10 +790,13 @@ fn lost_count(lost: u64) -> String {
     }
 }
 
-/// Whether an unknown amount is missing: the trace file ends before its process did.
+/// Whether an unknown amount is missing: the trace file ends before its process did, lacks bytes, or does not tell yet what
+/// was dropped.
 fn is_incomplete(process: &Watched) -> bool {
     let is_cut = matches!(process.state, FileState::Cut | FileState::Damaged(_));
-    process.is_torn || process.is_cut_off || is_cut
+    let has_untold = loss(process, UNWRITTEN) > 0
+        || loss(process, REFUSED) > 0 && loss(process, DROPPED) == 0;
+    process.is_torn || process.is_cut_off || is_cut || has_untold
 }
 
 fn lost_text(lost: u64, is_incomplete: bool, text: impl Fn(u64) -> String) -> String {

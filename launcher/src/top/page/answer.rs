@@ -8,7 +8,7 @@ use stage2_model::rule::HOST_DECIDED_PERCENT;
 
 use super::hosts::{AHEAD, causes_of, fitted, host_of};
 use super::processes::late_process;
-use super::{Row, View, bold, seen, share, who};
+use super::{Row, View, bold, missing_text, seen, share, who};
 
 /// Waits for other ranks by so much of the time are named, with all other parts of that size.
 const WAITS: f64 = 0.05;
@@ -16,6 +16,10 @@ const WAITS: f64 = 0.05;
 /// What takes most of the time in the calls of a stage: its GPU work, or else the longest of what leaves the GPU without.
 pub(super) fn answer(view: &View, row: Option<&Row>, width: usize) -> Option<Line<'static>> {
     let row = row?;
+    if let Some(missing) = row.missing {
+        let text = format!("{}: BUSY and IDLE are not known", missing_text(missing));
+        return Some(bold(&text, width));
+    }
     let (busy, gaps, idle) = (row.busy?, row.gaps.unwrap_or(0.0), row.idle?);
     let other = row.other.unwrap_or(0.0);
     let wait = row.wait.unwrap_or(0.0);

@@ -8,7 +8,10 @@ use stage2_model::{HostCause, HostCauseKind};
 
 use super::head::span;
 use super::processes::{has_file, more_processes, sorted_processes};
-use super::{MORE, Row, UNUSED, View, WIDE, bold, id, only, or_dash, plain, share, who};
+use super::{
+    MORE, Row, UNUSED, View, WIDE, bold, id, missing, missing_text, only, or_dash, plain, share,
+    who,
+};
 
 /// The most causes of a process, and on a wide terminal.
 const CAUSES: usize = 3;
@@ -97,12 +100,15 @@ pub(super) fn hosts<'v>(
         // As in a report, the GPU is not idle in a stage while it works for another one.
         let idle = (1.0 - other_work(host)).max(f64::EPSILON);
         let unused = host.idle_ns as f64 / host.ns as f64 * idle;
-        let unused = or_dash((host.ns > 0).then(|| share(unused)));
+        let missing = missing(std::iter::once(process)).map(missing_text);
+        let unused = or_dash((host.ns > 0 && missing.is_none()).then(|| share(unused)));
         // Why there are no causes, or no lines in them.
         let has_lines = host.causes.iter().take(each).any(|cause| cause.frame.is_some());
-        let why = host.why_none.as_ref().or(host.note.as_ref().filter(|_| !has_lines));
+        let none = missing.as_ref().or(host.why_none.as_ref());
+        let why = none.or(host.note.as_ref().filter(|_| !has_lines));
         let for_causes = each.saturating_sub(usize::from(why.is_some() && each > 1));
-        let mut causes: Causes = causes_of(host);
+        let mut causes: Causes =
+            if missing.is_none() { causes_of(host) } else { Causes::default() };
         let worth = causes.iter().take_while(|(percent, _)| *percent >= CAUSE_LEAST).count();
         causes.truncate(worth.max(1).min(for_causes));
         let rest = 100.0 - causes.iter().map(|(percent, _)| percent).sum::<f64>();

@@ -15,7 +15,7 @@ use super::hosts::{fitted, host_of, most_causes};
 use super::runs::names_apart;
 use super::{
     HOST_COLUMNS, ProcessOrder, Row, View, WIDE, bold, coloured, id, in_brackets, is_incomplete,
-    is_old, is_silent, lost, lost_count, lost_text, marked, most_columns, ms, or_dash,
+    is_old, is_silent, lost, lost_count, lost_text, marked, missing, most_columns, ms, or_dash,
     own_tokens_per_s, p99, padded, plain, recorded, row_of, run_numbers, runs, share, short, state,
     who,
 };
@@ -305,13 +305,14 @@ pub(super) fn processes(
         let devices = process.window.devices.iter().filter(|device| device.busy_ns > 0);
         let on_each: Vec<f64> = devices.map(|of| of.busy_ns as f64).collect();
         let busy_ns = on_each.iter().sum::<f64>() / on_each.len() as f64;
-        let gpu = (!on_each.is_empty() && process.window.ns > 0)
+        let is_known = missing(std::iter::once(*process)).is_none();
+        let gpu = (is_known && !on_each.is_empty() && process.window.ns > 0)
             .then(|| share(busy_ns / process.window.ns as f64));
         let is_late = late.iter().any(|(_, late, _)| id(late) == id(process));
         let lost = lost_text(lost(process), is_incomplete(process), lost_count);
         let is_whole = lost == "0";
-        let wait = waits.get(&id(process)).copied().flatten();
-        let busy = sum.filter(|_| has_work(process)).and_then(StageNumbers::busy_share);
+        let wait = waits.get(&id(process)).copied().flatten().filter(|_| is_known);
+        let busy = sum.filter(|_| has_work(process) && is_known).and_then(StageNumbers::busy_share);
         let per_s = sum.and_then(|sum| own_tokens_per_s(process, sum));
         let per_s = per_s.filter(|_| !is_old(&running, process));
         let mark = if is_chosen(process) { ">" } else { " " };
