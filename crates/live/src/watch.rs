@@ -25,8 +25,10 @@ use crate::{GONE_NS, MAX_STAGES, OTHER, SILENT_NS};
 const TICK_BYTES: u64 = 64 << 20;
 /// And a reading between two ticks.
 const READ_BYTES: u64 = 32 << 20;
-/// And one that catches up: a fraction of a second.
+/// And one that catches up: a fraction of a second; the first one, after which the page knows how much there is, is quick
+/// on a slow or busy host, too.
 const CATCH_UP_BYTES: u64 = 4 << 20;
+const FIRST_BYTES: u64 = 128 << 10;
 /// And one at the end, for what waits to become final.
 const LAST_BYTES: u64 = 1 << 20;
 /// So far behind, and the part up to the last [`KEPT_BYTES`] is left out.
@@ -123,7 +125,8 @@ impl Watch {
 
     /// Reads a little more of what is there, without a wait after the last tick.
     pub fn catch_up(&mut self) {
-        self.tick_at(now_ns(), CATCH_UP_BYTES);
+        let is_first = self.bytes() == 0;
+        self.tick_at(now_ns(), if is_first { FIRST_BYTES } else { CATCH_UP_BYTES });
     }
 
     /// Reads what is there now until what waits is final, and not what is added meanwhile: files may grow faster than they
