@@ -137,6 +137,8 @@ pub(crate) struct View {
     /// The runs of these processes, by number: one that is not recorded has no trace file that names it.
     pub(crate) runs: BTreeMap<u32, String>,
     pub(crate) now_ns: u64,
+    /// How long the page has been frozen.
+    pub(crate) frozen_ns: u64,
     pub(crate) state: State,
     pub(crate) has_colour: bool,
     /// The page is text that cannot be scrolled or asked for more.
@@ -156,6 +158,13 @@ pub(crate) struct View {
     pub(crate) kernels_above: Cell<usize>,
     /// Lines of the help that have no room.
     pub(crate) help_beyond: Cell<usize>,
+}
+
+impl View {
+    /// Whether the numbers of a process are of its past, which is still being read.
+    fn is_unread(&self, process: &Watched) -> bool {
+        self.look.is_reading || self.look.catches_up && process.is_behind
+    }
 }
 
 const KERNEL_COLUMNS: usize = 72;
@@ -256,6 +265,17 @@ fn seen<'v>(view: &'v View, row: Option<&Row>) -> Cow<'v, View> {
     match only(view) {
         Some(process) => Cow::Owned(of_members(view, &[id(process)].into())),
         None => of_run(view, row),
+    }
+}
+
+/// How the process that is shown alone is called: a run says more than a number.
+fn alone(view: &View, process: &Watched) -> String {
+    let all = runs(view.look.processes.iter());
+    let run = all.iter().find(|run| all.len() > 1 && run.members.contains(&id(process)));
+    match (run, process.rank) {
+        (Some(run), None) if run.members.len() == 1 => run.name.clone(),
+        (Some(run), _) => format!("{} of {}", who(process), run.name),
+        (None, _) => who(process),
     }
 }
 
@@ -360,7 +380,7 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
         for_kernels = (left + 2).saturating_sub(others + states.len());
         for_kernels = for_kernels.saturating_sub(usize::from(whose.is_some()));
     }
-    let alone = only(view).map_or_else(String::new, |of| format!(" of {}", who(of)));
+    let alone = only(view).map_or_else(String::new, |of| format!(" of {}", alone(view, of)));
     let kernels = match hidden.filter(|_| for_kernels < 3) {
         Some(line) => vec![line],
         None => kernel_table(seen, rows.get(chosen), for_kernels, width),
@@ -794,8 +814,8 @@ fn lost_count(lost: u64) -> String {
 /// was dropped.
 fn is_incomplete(process: &Watched) -> bool {
     let is_cut = matches!(process.state, FileState::Cut | FileState::Damaged(_));
-    let has_untold = loss(process, UNWRITTEN) > 0
-        || loss(process, REFUSED) > 0 && loss(process, DROPPED) == 0;
+    let has_untold =
+        loss(process, UNWRITTEN) > 0 || loss(process, REFUSED) > 0 && loss(process, DROPPED) == 0;
     process.is_torn || process.is_cut_off || is_cut || has_untold
 }
 
@@ -822,12 +842,15 @@ fn state(view: &View, process: &Watched) -> String {
     let phase = view.phases.iter().find(|(pid, _)| *pid == process.pid);
     match (&process.state, phase) {
         (FileState::Growing | FileState::Waiting | FileState::Ended, None)
-            if view.look.is_reading || view.look.catches_up && process.is_behind =>
+            if view.is_unread(process) =>
         {
             "reading".to_owned()
         }
         // As the first line counts them.
-        (FileState::Growing, Some((_, phase))) if phase == "on" => RECORDING.to_owned(),
+        (FileState::Growing, Some((_, phase))) if phase == "on" => match view.is_unread(process) {
+            true => "reading".to_owned(),
+            false => RECORDING.to_owned(),
+        },
         (FileState::Growing | FileState::Waiting, Some((_, phase))) => phase.clone(),
         // The file knows of its end before the socket is asked again; whether the process goes on, the socket tells.
         (FileState::Ended, Some((_, phase))) if phase == "on" || phase == "dormant" => {

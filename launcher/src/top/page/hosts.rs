@@ -4,7 +4,7 @@ use ratatui::text::Line;
 use stage2_contract::order::Order as _;
 use stage2_contract::text::{shorten, wrapped_at_most};
 use stage2_live::{HostIdle, Watched};
-use stage2_model::{HostCause, HostCauseKind};
+use stage2_model::{HostCauseKind, waits_for_gpu};
 
 use super::head::span;
 use super::processes::{has_file, more_processes, sorted_processes};
@@ -42,12 +42,11 @@ pub(super) fn other_work(host: &HostIdle) -> f64 {
 pub(super) fn causes_of(host: &HostIdle) -> Vec<(f64, String)> {
     let idle = (1.0 - other_work(host)).max(f64::EPSILON);
     let causes = host.causes.iter().filter(|cause| cause.kind != HostCauseKind::OtherWork);
-    let (waits, others): (Vec<&HostCause>, Vec<&HostCause>) =
-        causes.partition(|cause| cause.wait_for_gpu().is_some());
+    let others = causes.filter(|cause| cause.wait_for_gpu().is_none());
     let mut all: Vec<(f64, String)> =
-        others.iter().map(|cause| (cause.percent / idle, cause.text(true))).collect();
-    if let Some(call) = waits.first().and_then(|longest| longest.wait_for_gpu()) {
-        let percent = waits.iter().map(|wait| wait.percent).sum::<f64>() / idle;
+        others.map(|cause| (cause.percent / idle, cause.text(true))).collect();
+    if let Some((percent, longest)) = waits_for_gpu(&host.causes) {
+        let call = longest.wait_for_gpu().unwrap_or_default();
         all.push((percent, format!("{AHEAD}{AHEAD_OF} (waits in {call})")));
         all.order_by(|a, b| b.0.total_cmp(&a.0));
     }

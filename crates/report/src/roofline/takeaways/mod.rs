@@ -357,7 +357,9 @@ impl Speaker<'_> {
             let (ahead, why) = match (s.ahead_by_ranges(), s.ahead_by_samples()) {
                 (None, Some((percent, longest))) => (
                     longest.clone(),
-                    format!(". For {percent:.1} % of the idle time, the host waits for what it has launched"),
+                    format!(
+                        ". For {percent:.1} % of the idle time, the host waits for what it has launched"
+                    ),
                 ),
                 (percent, _) => {
                     let percent = percent.unwrap_or_default();

@@ -49,7 +49,7 @@ fn of_a_gpu_whose_records_are_missing_no_share_is_known() {
         let row = shown.iter().rfind(|line| line.starts_with(start)).expect("a row");
         row.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
     };
-    assert_eq!(cells("> decode")[5..8], ["-"; 3], "{shown:#?}");
+    assert_eq!(cells("> decode")[6..9], ["-"; 3], "{shown:#?}");
     assert_eq!(cells("     0      71")[6..], ["-", "-", "1M"], "{shown:#?}");
     assert_eq!(cells("    rank 0")[2], "-", "{shown:#?}");
     let whole = shown.join("\n");
