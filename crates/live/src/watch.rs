@@ -25,10 +25,8 @@ use crate::{GONE_NS, MAX_STAGES, OTHER, SILENT_NS};
 const TICK_BYTES: u64 = 64 << 20;
 /// And a reading between two ticks.
 const READ_BYTES: u64 = 32 << 20;
-/// And one that catches up: a fraction of a second; the first one, after which the page knows how much there is, is quick
-/// on a slow or busy host, too.
+/// And one that catches up: a fraction of a second.
 const CATCH_UP_BYTES: u64 = 4 << 20;
-const FIRST_BYTES: u64 = 128 << 10;
 /// And one at the end, for what waits to become final.
 const LAST_BYTES: u64 = 1 << 20;
 /// So far behind, and the part up to the last [`KEPT_BYTES`] is left out.
@@ -123,10 +121,10 @@ impl Watch {
         self.tick_at(now_ns(), READ_BYTES);
     }
 
-    /// Reads a little more of what is there, without a wait after the last tick.
+    /// Reads a little more of what is there, without a wait after the last tick. The first time, it only finds how much that
+    /// is: on a slow or busy host, to read takes long.
     pub fn catch_up(&mut self) {
-        let is_first = self.bytes() == 0;
-        self.tick_at(now_ns(), if is_first { FIRST_BYTES } else { CATCH_UP_BYTES });
+        self.tick_at(now_ns(), if self.files.is_empty() { 0 } else { CATCH_UP_BYTES });
     }
 
     /// Reads what is there now until what waits is final, and not what is added meanwhile: files may grow faster than they
