@@ -121,10 +121,9 @@ impl Watch {
         self.tick_at(now_ns(), READ_BYTES);
     }
 
-    /// Reads a little more of what is there, without a wait after the last tick. The first time, it only finds how much that
-    /// is: on a slow or busy host, to read takes long.
+    /// Reads a little more of what is there, without a wait after the last tick.
     pub fn catch_up(&mut self) {
-        self.tick_at(now_ns(), if self.files.is_empty() { 0 } else { CATCH_UP_BYTES });
+        self.tick_at(now_ns(), CATCH_UP_BYTES);
     }
 
     /// Reads what is there now until what waits is final, and not what is added meanwhile: files may grow faster than they

@@ -379,14 +379,6 @@ fn a_run_that_has_ended_has_no_numbers_until_all_is_read() {
     assert!(is_reading && !is_whole && (1..STEPS).contains(&part), "{part}");
     watch.tick_at(100_000 * S, TICK_BYTES);
     assert_eq!(shown(&watch), (false, true, STEPS));
-    // How much there is, is known at once.
-    let all = fs::metadata(&path).expect("a file").len();
-    let mut watch = Watch::new(vec![Source::File(path)], Options::default());
-    watch.catch_up();
-    let look = watch.look();
-    assert_eq!((look.is_reading, watch.bytes(), look.behind_bytes), (true, 0, all));
-    watch.catch_up();
-    assert!(watch.bytes() > 0);
 }
 
 /// Hazard (Watching what runs): So much comes at once that a tick does not read all of it, once of a process that ends then.
