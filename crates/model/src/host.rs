@@ -309,6 +309,16 @@ impl HostCauseKind {
     }
 }
 
+/// Waits for work that the host had launched: their share of the idle time, percent, and the call of the longest. From
+/// `HOST_DECIDED_PERCENT` on, the host was ahead of the GPU. Work of other stages is no idle time.
+pub fn waits_for_gpu(causes: &[HostCause]) -> Option<(f64, &HostCause)> {
+    let sum = |all: &mut dyn Iterator<Item = &HostCause>| all.map(|of| of.percent).sum::<f64>();
+    let waits = || causes.iter().filter(|cause| cause.wait_for_gpu().is_some());
+    let longest = waits().max_by(|a, b| a.percent.total_cmp(&b.percent))?;
+    let other = sum(&mut causes.iter().filter(|of| of.kind == HostCauseKind::OtherWork));
+    Some((sum(&mut waits()) / (1.0 - other / 100.0).max(f64::EPSILON), longest))
+}
+
 /// A process that has at least this share of the time of a cause is named, percent.
 const IN_RANK_PERCENT: f64 = 75.0;
 

@@ -4,7 +4,7 @@
 use stage2_contract::text::numbers::{grouped, shown_time};
 
 use crate::kernels::{ClassFloor, Loss, class_floors, stage_kernels, steps};
-use crate::{Report, Rule, StageAnswer};
+use crate::{BottleneckKind, Report, Rule, StageAnswer};
 
 /// The stages of the answer, that of the verdict first.
 pub fn lead_first(report: &Report) -> impl Iterator<Item = &StageAnswer> {
@@ -101,6 +101,14 @@ pub fn longest(report: &Report, answer: &StageAnswer) -> &'static str {
 pub fn host_ahead(report: &Report, stage: &str) -> bool {
     let mut found = report.insight.takeaways.iter();
     found.any(|said| said.rule == Rule::HostAhead && said.stage.as_deref() == Some(stage))
+}
+
+/// What a stage is bound by, to be read after "bound by": where the host was ahead, its launches were in time.
+pub fn bound_by(report: &Report, stage: &str, kind: BottleneckKind) -> &'static str {
+    match kind {
+        BottleneckKind::Launches if host_ahead(report, stage) => "gaps between kernels",
+        kind => kind.label(),
+    }
 }
 
 /// `0.901 of 2.434 ms`, with the decimals of the table of kernels; short ones in us.

@@ -215,7 +215,7 @@ impl Rule {
             Rule::HostAhead => format!(
                 "GPU idle at least {IDLE_HIGH_PERCENT} % of the window; in the median step, at least \
                  {HOST_DECIDED_PERCENT} % of the idle time lies before work whose range the host had left \
-                 when the gap began"
+                 when the gap began, or, in samples of the host, as much of it passes in waits for the GPU"
             ),
             Rule::GpuIdle => format!(
                 "GPU idle at least {IDLE_HIGH_PERCENT} % of the window, and it is not known why: \

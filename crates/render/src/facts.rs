@@ -10,6 +10,7 @@ use stage2_contract::text::numbers::{
 };
 use stage2_contract::text::{code, plain, shorten, shorten_kernel};
 use stage2_model::finding::Id;
+use stage2_model::lead::bound_by;
 use stage2_model::{
     Answer, AnswerLine, Bottleneck, BottleneckKind, BottleneckPart, HOST_SAMPLES_LEAST, HostCause,
     LateCause, LateHost, LateRow, LateSteps, Origin, Report, Role, StageAnswer, Status, StepTimes,
@@ -86,7 +87,7 @@ pub(super) fn facts(report: &Report) -> Option<Vec<AnswerLine>> {
     let missing = missing.map(|clause| format!("; {clause}")).unwrap_or_default();
     let bound = format!(
         "{lead}{stage} is bound by {}: {} of {}{} {scaled} per {}{}{}{marked}{missing}",
-        bound.kind.label(),
+        bound_by(report, &answer.stage, bound.kind),
         number(bound.ns as f64),
         if is_mean { "a mean of " } else { "" },
         number(found.ns as f64),

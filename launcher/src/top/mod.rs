@@ -126,7 +126,9 @@ fn run_screen(watched: &mut LiveSource, state: State, stop: &Stop) -> io::Result
                 let is_new = watched.tick();
                 let is_current = is_new && !view.look.is_reading && !view.look.catches_up;
                 next = Instant::now() + if is_current { TICK / 2 } else { STEP };
-                if !view.state.frozen {
+                if view.state.frozen {
+                    view.frozen_ns = now_ns().saturating_sub(view.now_ns);
+                } else {
                     let state = std::mem::take(&mut view.state);
                     view = look(watched, state, false);
                 }

@@ -139,6 +139,8 @@ pub(crate) struct View {
     /// The runs of these processes, by number: one that is not recorded has no trace file that names it.
     pub(crate) runs: BTreeMap<u32, String>,
     pub(crate) now_ns: u64,
+    /// How long the page has been frozen.
+    pub(crate) frozen_ns: u64,
     pub(crate) state: State,
     pub(crate) has_colour: bool,
     /// The page is text that cannot be scrolled or asked for more.
@@ -158,6 +160,13 @@ pub(crate) struct View {
     pub(crate) kernels_above: Cell<usize>,
     /// Lines of the help that have no room.
     pub(crate) help_beyond: Cell<usize>,
+}
+
+impl View {
+    /// Whether the numbers of a process are of its past, which is still being read.
+    fn is_unread(&self, process: &Watched) -> bool {
+        self.look.is_reading || self.look.catches_up && process.is_behind
+    }
 }
 
 const KERNEL_COLUMNS: usize = 72;
@@ -219,6 +228,8 @@ struct Row {
     other_ns: u64,
     /// No GPU work of it is recorded at all, neither now nor before.
     launches_none: bool,
+    /// So large a share of the GPU records is missing that numbers of the GPU are not known.
+    missing: Option<f64>,
 }
 
 /// At the end of a line that has no room for all.
@@ -256,6 +267,17 @@ fn seen<'v>(view: &'v View, row: Option<&Row>) -> Cow<'v, View> {
     match only(view) {
         Some(process) => Cow::Owned(of_members(view, &[id(process)].into())),
         None => of_run(view, row),
+    }
+}
+
+/// How the process that is shown alone is called: a run says more than a number.
+fn alone(view: &View, process: &Watched) -> String {
+    let all = runs(view.look.processes.iter());
+    let run = all.iter().find(|run| all.len() > 1 && run.members.contains(&id(process)));
+    match (run, process.rank) {
+        (Some(run), None) if run.members.len() == 1 => run.name.clone(),
+        (Some(run), _) => format!("{} of {}", who(process), run.name),
+        (None, _) => who(process),
     }
 }
 
@@ -360,7 +382,7 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
         for_kernels = (left + 2).saturating_sub(others + states.len());
         for_kernels = for_kernels.saturating_sub(usize::from(whose.is_some()));
     }
-    let alone = only(view).map_or_else(String::new, |of| format!(" of {}", who(of)));
+    let alone = only(view).map_or_else(String::new, |of| format!(" of {}", alone(view, of)));
     let kernels = match hidden.filter(|_| for_kernels < 3) {
         Some(line) => vec![line],
         None => kernel_table(seen, rows.get(chosen), for_kernels, width),
@@ -623,7 +645,12 @@ impl Row {
         let before = shown(view).filter_map(|process| process.totals.get(&self.name));
         self.launches_none =
             self.sum.launches == 0 && before.map(|of| of.launches).all(|of| of == 0);
-        self.busy = self.sum.busy_share().filter(|_| !self.launches_none);
+        self.missing = missing(shown(view));
+        if self.missing.is_some() {
+            (self.wait, self.recorded, self.launches_per_s) = (None, 0.0, 0.0);
+        }
+        let is_known = !self.launches_none && self.missing.is_none();
+        self.busy = self.sum.busy_share().filter(|_| is_known);
         let window_ns = self.sum.window_ns as f64;
         self.other = self.busy.map(|busy| (self.other_ns as f64 / window_ns).min(1.0 - busy));
         let rest = self.busy.zip(self.other).map(|(busy, other)| 1.0 - busy - other);
@@ -738,13 +765,45 @@ pub(crate) fn is_over(view: &View) -> bool {
     view.phases.is_empty() && !all.is_empty() && all.iter().all(ended)
 }
 
-/// What is missing of a process. Work that was recorded and not placed is shown next to it, and a name that
-/// was cut or a range that was not closed hides none.
+/// What is missing of a process: records and events. Work that was recorded and not placed is shown next to it, a name that
+/// was cut or a range that was not closed hides none, and CUPTI counts what it drops for want of a buffer itself.
 fn lost(process: &Watched) -> u64 {
-    let kept = ["unattributed", "names_cut", "unbalanced_range_ends", "unclosed_ranges"];
+    let kept = [
+        "unattributed",
+        "names_cut",
+        "unbalanced_range_ends",
+        "unclosed_ranges",
+        REFUSED,
+        UNWRITTEN,
+    ];
     let all = process.losses.iter().filter(|(kind, _)| !kept.contains(kind));
     let reader = process.corrupt_frames.saturating_add(process.counts.left_out);
     all.map(|(_, count)| *count).fold(reader, u64::saturating_add)
+}
+
+const DROPPED: &str = "dropped_by_cupti";
+const REFUSED: &str = "buffers_refused";
+const UNWRITTEN: &str = "unwritten_bytes";
+
+fn loss(process: &Watched, kind: &str) -> u64 {
+    process.losses.iter().filter(|of| of.0 == kind).fold(0, |sum, of| sum.saturating_add(of.1))
+}
+
+/// From this share of missing GPU records on, as in a report, they are worth more than the times: what is missing looks
+/// like idle time.
+const MISSING_LEAST: f64 = 0.05;
+
+/// The share of the GPU records of these processes that CUPTI dropped, if it is considerable.
+fn missing<'p>(all: impl Iterator<Item = &'p Watched>) -> Option<f64> {
+    let (dropped, work) = all.fold((0.0, 0.0), |(dropped, work), of| {
+        (dropped + loss(of, DROPPED) as f64, work + of.counts.work as f64)
+    });
+    Some(dropped / (dropped + work)).filter(|share| *share >= MISSING_LEAST)
+}
+
+/// That they are missing.
+fn missing_text(missing: f64) -> String {
+    format!("{:.0}% of the GPU records are missing", missing * 100.0)
 }
 
 /// Records are whole: few of them have no places after the point. At most five characters, and two of [`lost_text`].
@@ -757,10 +816,13 @@ fn lost_count(lost: u64) -> String {
     }
 }
 
-/// Whether an unknown amount is missing: the trace file ends before its process did.
+/// Whether an unknown amount is missing: the trace file ends before its process did, lacks bytes, or does not tell yet what
+/// was dropped.
 fn is_incomplete(process: &Watched) -> bool {
     let is_cut = matches!(process.state, FileState::Cut | FileState::Damaged(_));
-    process.is_torn || process.is_cut_off || is_cut
+    let has_untold =
+        loss(process, UNWRITTEN) > 0 || loss(process, REFUSED) > 0 && loss(process, DROPPED) == 0;
+    process.is_torn || process.is_cut_off || is_cut || has_untold
 }
 
 fn lost_text(lost: u64, is_incomplete: bool, text: impl Fn(u64) -> String) -> String {
@@ -786,12 +848,15 @@ fn state(view: &View, process: &Watched) -> String {
     let phase = view.phases.iter().find(|(pid, _)| *pid == process.pid);
     match (&process.state, phase) {
         (FileState::Growing | FileState::Waiting | FileState::Ended, None)
-            if view.look.is_reading || view.look.catches_up && process.is_behind =>
+            if view.is_unread(process) =>
         {
             "reading".to_owned()
         }
         // As the first line counts them.
-        (FileState::Growing, Some((_, phase))) if phase == "on" => RECORDING.to_owned(),
+        (FileState::Growing, Some((_, phase))) if phase == "on" => match view.is_unread(process) {
+            true => "reading".to_owned(),
+            false => RECORDING.to_owned(),
+        },
         (FileState::Growing | FileState::Waiting, Some((_, phase))) => phase.clone(),
         // The file knows of its end before the socket is asked again; whether the process goes on, the socket tells.
         (FileState::Ended, Some((_, phase))) if phase == "on" || phase == "dormant" => {

@@ -134,7 +134,7 @@ fn a_process_in_a_container_is_recorded_from_outside() {
     let stopped = guest.json(&[pid, "stop", "--wait"]);
     assert_eq!(stopped[0]["done"][0]["records"], 20, "{stopped:?}");
     let status = guest.ctl_ends(&[pid, "status"], 0);
-    assert!(status.starts_with(&format!("{pid}: dormant")), "{status}");
+    assert!(status.starts_with(&format!("{pid}: stopped")), "{status}");
 }
 
 #[test]

@@ -37,8 +37,7 @@ pub(super) fn bottleneck(report: &Report, row: &StageRow, known: &Known<'_>) -> 
     };
     let (launches, longer) = (sum(&[WindowKind::LaunchGaps]), sum(&[WindowKind::OtherIdle]));
     let other_ns = sum(&[WindowKind::OtherWork]);
-    let is_ahead = known.measured.and_then(|measured| measured.host);
-    let is_ahead = is_ahead.is_some_and(|host| host.ahead_percent >= MOST_PERCENT);
+    let is_ahead = known.measured.is_some_and(StageMeasurements::is_host_ahead);
     let idle = match is_ahead || launches > longer {
         true => BottleneckKind::Launches,
         false => BottleneckKind::Host,

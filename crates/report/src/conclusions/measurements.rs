@@ -23,7 +23,7 @@ use stage2_model::{
     CollectiveRow, EndedBy, EngineSteps, Evidence, Figure, HostAdviceKind, HostCause,
     HostCauseKind, HostOtherWork, HostStage, KernelRow, LateCause, LateRow, ModelUse, Origin,
     PathKind, RankStageRow, Report, Role, StageKernelRow, StageRow, StageUtilisation, Status,
-    TokensCounted, late_in_turn,
+    TokensCounted, late_in_turn, waits_for_gpu,
 };
 use stage2_read::kernel_class::KernelClass;
 use stage2_read::trace::stats::mean;
@@ -128,6 +128,15 @@ fn host(report: &Report, row: &StageRow) -> Option<HostLead> {
         ahead_percent: percent(gaps.ahead_ns, gaps.all_ns)?,
         behind_percent: percent(gaps.behind_ns, gaps.all_ns)?,
     })
+}
+
+/// How long the host waited for work that it had launched, with the longest such wait.
+fn host_waits(at: usize, found: &HostStage) -> Option<(f64, Evidence)> {
+    let (percent, longest) = waits_for_gpu(&found.causes)?;
+    let row = found.causes.iter().position(|cause| std::ptr::eq(cause, longest))?;
+    let source = format!("/host/stages/{at}/causes/{row}/percent");
+    let longest = Evidence::number("cause_percent", longest.percent, "percent", source);
+    Some((percent, longest))
 }
 
 /// Causes of idle time that are worth a statement.
@@ -442,6 +451,7 @@ fn stage(report: &Report, rows: &Rows<'_>, row: &StageRow) -> StageMeasurements 
             .filter_map(|(class, (_, of_class))| Some((*class, percent(*of_class, calls)?)))
             .collect(),
         host: host(report, row),
+        host_waits: sampled.and_then(|&(at, found)| host_waits(at, found)),
         launching: sampled.and_then(|(_, found)| launching(found)),
         host_causes: sampled
             .map(|&(at, found)| host_causes(at, found, report.simulated))

@@ -352,7 +352,13 @@ fn status_text(pid: u32, answer: &Answer) -> String {
         get("since_unix_ms").parse().ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
     let since = since.map(|at| format!(" since {at:.0}")).unwrap_or_default();
     let window = answer.get("window").map(|number| format!(", window {}", printable(number)));
-    let mut text = format!("{pid}: {}{since}{}\n", get("phase"), window.unwrap_or_default());
+    // As `top` calls it.
+    let was_recorded = get("windows").parse().is_ok_and(|windows: u64| windows > 0);
+    let phase = match get("phase") {
+        phase if phase == "dormant" && was_recorded => "stopped".to_owned(),
+        phase => phase,
+    };
+    let mut text = format!("{pid}: {phase}{since}{}\n", window.unwrap_or_default());
     let mut line = |name: &str, value: String| {
         if !value.is_empty() {
             text.push_str(&format!("  {name:<9}{value}\n"));

@@ -8,7 +8,7 @@ use stage2_model::rule::HOST_DECIDED_PERCENT;
 
 use super::hosts::{AHEAD, causes_of, fitted, host_of};
 use super::processes::late_process;
-use super::{Row, View, bold, seen, share, who};
+use super::{Row, View, alone, bold, missing_text, only, seen, share, who};
 
 /// Waits for other ranks by so much of the time are named, with all other parts of that size.
 const WAITS: f64 = 0.05;
@@ -16,10 +16,15 @@ const WAITS: f64 = 0.05;
 /// What takes most of the time in the calls of a stage: its GPU work, or else the longest of what leaves the GPU without.
 pub(super) fn answer(view: &View, row: Option<&Row>, width: usize) -> Option<Line<'static>> {
     let row = row?;
+    if let Some(missing) = row.missing {
+        let text = format!("{}: BUSY and IDLE are not known", missing_text(missing));
+        return Some(bold(&text, width));
+    }
     let (busy, gaps, idle) = (row.busy?, row.gaps.unwrap_or(0.0), row.idle?);
     let other = row.other.unwrap_or(0.0);
     let wait = row.wait.unwrap_or(0.0);
-    let name = shorten(&row.label(), width / 3);
+    let alone = only(view).map_or_else(String::new, |of| format!(" of {}", alone(view, of)));
+    let name = shorten(&format!("{}{alone}", row.label()), width / 3);
     let (what, why) = match () {
         () if wait >= WAITS => {
             let late = late_process(view, row).map(|(late, _)| who(late));
@@ -46,7 +51,7 @@ pub(super) fn answer(view: &View, row: Option<&Row>, width: usize) -> Option<Lin
             let host = Some(host_part(&seen(view, Some(row)), row));
             let ahead = host.filter(|host| host.starts_with(AHEAD));
             // Where the host waits, its launches are in time.
-            let of = if ahead.is_some() { "gaps in GPU work" } else { "gaps between launches" };
+            let of = if ahead.is_some() { "gaps between kernels" } else { "gaps between launches" };
             let what = format!("{of} take {} of the time", share(gaps));
             (what, ahead.unwrap_or_else(|| format!("GPU work {}", share(busy))))
         }

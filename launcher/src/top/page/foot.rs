@@ -13,8 +13,8 @@ use crate::live_source::{Switch, records};
 const KEYS: [&str; 5] = [
     "  j/k stage  ←/→ process  PgUp/PgDn kernels  / filter  o,t sort  f freeze  w report  ? help",
     "  j/k stage  ←/→ process  PgDn  / filter  o,t sort  f freeze  w report  ? help",
-    "  j/k stage  ←/→ process  PgDn  / filter  o,t sort  f w  ? help",
-    "  j/k stage  ←/→ process  / o t f w  ? help",
+    "  j/k stage  ←/→ process  / filter  o,t sort  ? help",
+    "  j/k stage  ←/→ process  / filter  ? help",
     "  ? more keys",
 ];
 
@@ -22,9 +22,9 @@ const KEYS: [&str; 5] = [
 /// process is neither chosen nor sorted.
 fn without_idle_keys(keys: &str, is_over: bool, has_report: bool, is_one: bool) -> String {
     let idle: [(bool, &[(&str, &str)]); 3] = [
-        (is_over, &[("  f freeze", ""), (" f w ", " w "), ("  f w", "  w")]),
-        (has_report, &[("  w report", ""), (" w  ?", "  ?"), ("   ?", "  ?")]),
-        (is_one, &[("  ←/→ process", ""), ("o,t sort", "t sort"), ("/ o t", "/ t")]),
+        (is_over, &[("  f freeze", "")]),
+        (has_report, &[("  w report", "")]),
+        (is_one, &[("  ←/→ process", ""), ("o,t sort", "t sort")]),
     ];
     let idle = idle.iter().filter(|(is_idle, _)| *is_idle).flat_map(|(_, keys)| *keys);
     idle.fold(keys.to_owned(), |keys, (key, without)| keys.replace(key, without))

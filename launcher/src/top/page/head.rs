@@ -28,7 +28,8 @@ pub(super) fn age(seconds: f64) -> String {
 /// How old the newest numbers are.
 fn newest_age(view: &View) -> Option<String> {
     let ends = view.look.processes.iter().filter_map(|process| process.window.end_wall_ns);
-    ends.max().map(|end| age(view.now_ns.saturating_sub(end) as f64 / 1e9))
+    let now_ns = view.now_ns.saturating_add(view.frozen_ns);
+    ends.max().map(|end| age(now_ns.saturating_sub(end) as f64 / 1e9))
 }
 
 pub(super) fn head(view: &View, width: usize) -> Vec<Line<'static>> {

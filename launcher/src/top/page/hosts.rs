@@ -4,11 +4,14 @@ use ratatui::text::Line;
 use stage2_contract::order::Order as _;
 use stage2_contract::text::{shorten, wrapped_at_most};
 use stage2_live::{HostIdle, Watched};
-use stage2_model::{HostCause, HostCauseKind};
+use stage2_model::{HostCauseKind, waits_for_gpu};
 
 use super::head::span;
 use super::processes::{has_file, more_processes, sorted_processes};
-use super::{MORE, Row, UNUSED, View, WIDE, bold, id, only, or_dash, plain, share, who};
+use super::{
+    MORE, Row, UNUSED, View, WIDE, bold, id, missing, missing_text, only, or_dash, plain, share,
+    who,
+};
 
 /// The most causes of a process, and on a wide terminal.
 const CAUSES: usize = 3;
@@ -39,12 +42,11 @@ pub(super) fn other_work(host: &HostIdle) -> f64 {
 pub(super) fn causes_of(host: &HostIdle) -> Vec<(f64, String)> {
     let idle = (1.0 - other_work(host)).max(f64::EPSILON);
     let causes = host.causes.iter().filter(|cause| cause.kind != HostCauseKind::OtherWork);
-    let (waits, others): (Vec<&HostCause>, Vec<&HostCause>) =
-        causes.partition(|cause| cause.wait_for_gpu().is_some());
+    let others = causes.filter(|cause| cause.wait_for_gpu().is_none());
     let mut all: Vec<(f64, String)> =
-        others.iter().map(|cause| (cause.percent / idle, cause.text(true))).collect();
-    if let Some(call) = waits.first().and_then(|longest| longest.wait_for_gpu()) {
-        let percent = waits.iter().map(|wait| wait.percent).sum::<f64>() / idle;
+        others.map(|cause| (cause.percent / idle, cause.text(true))).collect();
+    if let Some((percent, longest)) = waits_for_gpu(&host.causes) {
+        let call = longest.wait_for_gpu().unwrap_or_default();
         all.push((percent, format!("{AHEAD}{AHEAD_OF} (waits in {call})")));
         all.order_by(|a, b| b.0.total_cmp(&a.0));
     }
@@ -97,12 +99,15 @@ pub(super) fn hosts<'v>(
         // As in a report, the GPU is not idle in a stage while it works for another one.
         let idle = (1.0 - other_work(host)).max(f64::EPSILON);
         let unused = host.idle_ns as f64 / host.ns as f64 * idle;
-        let unused = or_dash((host.ns > 0).then(|| share(unused)));
+        let missing = missing(std::iter::once(process)).map(missing_text);
+        let unused = or_dash((host.ns > 0 && missing.is_none()).then(|| share(unused)));
         // Why there are no causes, or no lines in them.
         let has_lines = host.causes.iter().take(each).any(|cause| cause.frame.is_some());
-        let why = host.why_none.as_ref().or(host.note.as_ref().filter(|_| !has_lines));
+        let none = missing.as_ref().or(host.why_none.as_ref());
+        let why = none.or(host.note.as_ref().filter(|_| !has_lines));
         let for_causes = each.saturating_sub(usize::from(why.is_some() && each > 1));
-        let mut causes: Causes = causes_of(host);
+        let mut causes: Causes =
+            if missing.is_none() { causes_of(host) } else { Causes::default() };
         let worth = causes.iter().take_while(|(percent, _)| *percent >= CAUSE_LEAST).count();
         causes.truncate(worth.max(1).min(for_causes));
         let rest = 100.0 - causes.iter().map(|(percent, _)| percent).sum::<f64>();

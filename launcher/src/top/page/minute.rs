@@ -3,11 +3,14 @@
 use ratatui::style::Color;
 use ratatui::text::Line;
 
-use super::{Row, View, coloured, plain, share, short};
+use stage2_live::Watched;
+
+use super::{Row, View, coloured, missing, plain, share, short};
 
 /// The last minute, a column a second: how long the steps of the stage were, and how busy the GPUs.
 pub(super) fn minute(view: &View, row: Option<&Row>, width: usize) -> Vec<Line<'static>> {
-    let seconds = width.saturating_sub(34).min(60);
+    let lengths = view.look.processes.iter().map(|of| of.window.minute.busy_ns.len());
+    let seconds = width.saturating_sub(34).min(60).min(lengths.max().unwrap_or(0));
     let columns = (0..seconds).rev();
     let steps: Vec<Option<f64>> = columns.clone().map(|ago| step_ms(view, row?, ago)).collect();
     let busy: Vec<Option<f64>> = columns.map(|ago| gpu_share(view, ago)).collect();
@@ -37,8 +40,10 @@ fn step_ms(view: &View, row: &Row, ago: usize) -> Option<f64> {
 
 /// The part of the second so many seconds before the newest data in which the GPUs worked.
 fn gpu_share(view: &View, ago: usize) -> Option<f64> {
-    // Where no GPU work is recorded, how busy the GPU is is not known.
-    let with_records = view.look.processes.iter().filter(|process| !process.has_no_gpu_records);
+    // Where no GPU work is recorded, or much of it is missing, how busy the GPU is is not known.
+    let is_known =
+        |of: &&Watched| !of.has_no_gpu_records && missing(std::iter::once(*of)).is_none();
+    let with_records = view.look.processes.iter().filter(is_known);
     let seconds = with_records.map(|process| &process.window.minute.busy_ns);
     let all: Vec<u64> = seconds.filter_map(|all| all.iter().rev().nth(ago).copied()).collect();
     let sum: f64 = all.iter().map(|ns| *ns as f64 / 1e9).sum();

@@ -13,11 +13,12 @@ use stage2_model::{HostCause, LATE_ERRORS_SURE};
 use super::head::age;
 use super::hosts::{fitted, host_of, most_causes};
 use super::runs::names_apart;
+use super::stages::RUN_COLUMNS;
 use super::{
-    HOST_COLUMNS, ProcessOrder, Row, View, WIDE, bold, coloured, id, in_brackets, is_incomplete,
-    is_old, is_silent, lost, lost_count, lost_text, marked, most_columns, ms, or_dash,
-    own_tokens_per_s, p99, padded, plain, recorded, row_of, run_numbers, runs, share, short, state,
-    who,
+    HOST_COLUMNS, ProcessOrder, Row, View, WIDE, WITH_CALLS, bold, coloured, id, in_brackets,
+    is_incomplete, is_old, is_silent, lost, lost_count, lost_text, marked, missing, most_columns,
+    ms, or_dash, own_tokens_per_s, p99, padded, plain, recorded, row_of, run_numbers, runs, share,
+    short, state, who,
 };
 
 /// By so much of the time the others have to wait longer than a late rank, and at least twice as long.
@@ -27,8 +28,6 @@ const LATE_EACH: u64 = 8;
 /// Columns of the longest state, and the least of the name of a host.
 const STATE_WIDTH: usize = 9;
 const HOST_LEAST: usize = 4;
-/// A name of a run in so many columns is not cut.
-const RUN_EASY: usize = 8;
 /// From this width, there is room for two percentiles.
 const WITH_P99: usize = 80;
 
@@ -242,9 +241,11 @@ pub(super) fn processes(
         ("GPU".to_owned(), 5),
         (marked("LOST", by == ProcessOrder::Lost), 7),
     ];
-    // The waits are worth more.
+    let all_runs = runs(view.look.processes.iter());
+    let has_runs = all_runs.len() > 1;
+    // The waits are worth more, and the names of runs.
     let is_there = |at: usize| match at {
-        1 => width >= WITH_P99,
+        1 => width >= WITH_P99 && (width >= WITH_CALLS || !(has_runs && has_waits)),
         3 => has_waits,
         _ => true,
     };
@@ -252,19 +253,19 @@ pub(super) fn processes(
         let cells = of.iter().cloned().zip(titles.iter().map(|(_, width)| *width));
         cells.enumerate().filter(|(at, _)| is_there(*at)).map(|(_, cell)| cell).collect::<Vec<_>>()
     };
-    let all_runs = runs(view.look.processes.iter());
-    let has_runs = all_runs.len() > 1;
     let run_of = |of: &Watched| all_runs.iter().find(|run| run.members.contains(&id(of)));
     let host_of = |of: &Watched| match run_of(of).filter(|_| has_runs) {
         Some(run) => run.name.clone(),
         None if has_runs => view.runs.get(&of.pid).map_or_else(|| "-".to_owned(), String::clone),
         None => of.host.clone(),
     };
-    let lengths = || sorted.iter().map(|of| host_of(of).chars().count());
-    let longest = lengths().max().unwrap_or(0);
-    // The shortest name of a run is whole; long ones lose what all begin with.
-    let shortest = lengths().min().filter(|least| has_runs && *least <= RUN_EASY);
-    let host_least = shortest.unwrap_or(0).max(HOST_LEAST);
+    let longest = sorted.iter().map(|of| host_of(of).chars().count()).max().unwrap_or(0);
+    let run_names: Vec<String> = sorted.iter().map(|of| host_of(of)).collect();
+    let run_names = run_names.iter().filter(|name| has_runs && *name != "-").map(String::as_str);
+    // Runs have the names of the table of stages.
+    let as_above = names_apart(run_names.clone(), RUN_COLUMNS);
+    let host_least = as_above.values().map(|name| name.chars().count()).max().unwrap_or(0);
+    let host_least = host_least.max(HOST_LEAST);
     let stage = row.map_or("", |row| &row.name);
     // Of those that are whole next to the titles and, on a narrow terminal, the host.
     let for_stage = stage.chars().count().min(STAGE_EASY) + "STATE :".len();
@@ -286,9 +287,7 @@ pub(super) fn processes(
         let cells = cells(of);
         row_of(start, cells.iter().map(|(cell, width)| (cell, *width)), width)
     };
-    let run_names: Vec<String> = sorted.iter().map(|of| host_of(of)).collect();
-    let run_names = run_names.iter().filter(|_| has_runs).map(String::as_str);
-    let run_names = names_apart(run_names.filter(|name| *name != "-"), host_width);
+    let run_names = names_apart(run_names, host_width);
     let host = padded(if has_runs { "RUN" } else { "HOST" }, host_width);
     let start = format!("  {:>4} {:>7} {host} {state_title}", "RANK", "PID");
     let mut title = line_of(start, &titles.clone().map(|(title, _)| title));
@@ -305,13 +304,14 @@ pub(super) fn processes(
         let devices = process.window.devices.iter().filter(|device| device.busy_ns > 0);
         let on_each: Vec<f64> = devices.map(|of| of.busy_ns as f64).collect();
         let busy_ns = on_each.iter().sum::<f64>() / on_each.len() as f64;
-        let gpu = (!on_each.is_empty() && process.window.ns > 0)
+        let is_known = missing(std::iter::once(*process)).is_none();
+        let gpu = (is_known && !on_each.is_empty() && process.window.ns > 0)
             .then(|| share(busy_ns / process.window.ns as f64));
         let is_late = late.iter().any(|(_, late, _)| id(late) == id(process));
         let lost = lost_text(lost(process), is_incomplete(process), lost_count);
         let is_whole = lost == "0";
-        let wait = waits.get(&id(process)).copied().flatten();
-        let busy = sum.filter(|_| has_work(process)).and_then(StageNumbers::busy_share);
+        let wait = waits.get(&id(process)).copied().flatten().filter(|_| is_known);
+        let busy = sum.filter(|_| has_work(process) && is_known).and_then(StageNumbers::busy_share);
         let per_s = sum.and_then(|sum| own_tokens_per_s(process, sum));
         let per_s = per_s.filter(|_| !is_old(&running, process));
         let mark = if is_chosen(process) { ">" } else { " " };

@@ -15,15 +15,17 @@ use super::{
 const STAGE_COLUMNS: usize = 40;
 const STAGE_LEAST: usize = 16;
 /// Columns of the name of a run, if there are several, and on a wide terminal; and the least of a stage then.
-const RUN_COLUMNS: usize = 9;
+pub(super) const RUN_COLUMNS: usize = 9;
 const RUN_COLUMNS_WIDE: usize = 20;
 const RUN_LEAST: usize = 3;
 const STAGE_OF_RUN_LEAST: usize = 10;
 
-/// Columns of a stage and their widths. The last ones need a wide terminal, or stages without tokens.
+/// Columns of a stage and their widths. The last ones need a wide terminal, or stages without tokens, and so does P90, which
+/// gives way to all up to RATE.
 const STAGE_TITLES: [(&str, usize); 14] = [
     ("PER", 4),
     (P50, 7),
+    (P90, 7),
     (P99, 7),
     ("BUSY", 5),
     (WAIT, 7),
@@ -33,7 +35,6 @@ const STAGE_TITLES: [(&str, usize); 14] = [
     (TOKENS, 8),
     (REQUESTS, 5),
     (RATE, 12),
-    (P90, 7),
     (WORK_EACH, 11),
     (WORK, 7),
 ];
@@ -88,7 +89,7 @@ pub(super) fn whose_times(
     let mut ranks: Vec<String> = rows.iter().filter_map(rank_of).collect();
     ranks.dedup();
     let rank = listed(&ranks, RANKS_NAMED);
-    let of_rank = [P50, P99, TOKENS, REQUESTS, P90];
+    let of_rank = [P50, P90, P99, TOKENS, REQUESTS];
     let columns = columns(view, rows, width).shown;
     let columns = columns.iter().filter(|title| of_rank.contains(title));
     let names: Vec<&str> = columns.map(|title| title.trim_end_matches(" ms")).collect();
@@ -139,6 +140,7 @@ fn columns(view: &View, rows: &[Row], width: usize) -> Columns {
     // The parts of the time are all there, or do not add up.
     let parts = STAGE_TITLES.iter().take_while(|(title, _)| *title != TOKENS);
     let parts = parts.filter(|(title, _)| match *title {
+        P90 => false,
         WAIT => has_waits,
         OTHER => has_other,
         _ => true,
@@ -154,11 +156,18 @@ fn columns(view: &View, rows: &[Row], width: usize) -> Columns {
         _ => true,
     };
     let mut end = before;
-    let fits = STAGE_TITLES.into_iter().filter(|(title, _)| is_there(title)).take_while(|column| {
+    let is_p90 = |column: &&(&str, usize)| column.0 == P90;
+    let after = 1 + STAGE_TITLES.iter().position(|(title, _)| *title == RATE).unwrap_or(0);
+    let (first, last) = STAGE_TITLES.split_at(after);
+    let first = first.iter().filter(|column| !is_p90(column));
+    let by_worth = first.chain(STAGE_TITLES.iter().filter(is_p90)).chain(last);
+    let fits = by_worth.filter(|(title, _)| is_there(title)).take_while(|column| {
         end += 1 + column.1;
         end <= width
     });
-    Columns { run, name, shown: fits.map(|(title, _)| title).collect() }
+    let fits: Vec<&str> = fits.map(|(title, _)| *title).collect();
+    let titles = STAGE_TITLES.iter().map(|(title, _)| *title);
+    Columns { run, name, shown: titles.filter(|title| fits.contains(title)).collect() }
 }
 
 pub(super) fn stage_table(
@@ -210,6 +219,7 @@ pub(super) fn stage_table(
         let cells = [
             or_dash(row.p50_ns.map(|_| row.unit.to_owned())),
             or_dash(row.p50_ns.map(ms)),
+            or_dash(row.sum.step_time(90).map(ms)),
             or_dash(row.p99_ns.map(ms)),
             or_dash(row.busy.map(share)),
             or_dash(row.wait.map(in_brackets)),
@@ -219,7 +229,6 @@ pub(super) fn stage_table(
             or_dash(row.tokens_per_s.map(short)),
             or_dash(row.requests.map(short)),
             or_dash(row.each_per_s.map(|rate| format!("{} {}s/s", short(rate), row.unit))),
-            or_dash(row.sum.step_time(90).map(ms)),
             or_dash(per_each.map(|work| format!("{}/{}", short(work), row.unit))),
             or_dash((row.launches_per_s > 0.0).then(|| short(row.launches_per_s))),
         ];

@@ -2,6 +2,7 @@
 //! keeps.
 
 use crate::conclusions::warm_up::WarmUp;
+use stage2_model::rule::HOST_DECIDED_PERCENT;
 use stage2_model::{Bound, Evidence, KernelNumbers, StageNumbers, TokensCounted};
 use stage2_read::kernel_class::KernelClass;
 
@@ -76,6 +77,8 @@ pub(crate) struct StageMeasurements {
     pub(crate) exposed_copies_percent: Option<f64>,
     /// Where the host was when the GPU had nothing to do; none where that is not known.
     pub(crate) host: Option<HostLead>,
+    /// The share of the idle time in which the host waited for work that it had launched, percent, and the longest such wait.
+    pub(crate) host_waits: Option<(f64, Evidence)>,
     /// What the threads that launch did meanwhile, by their samples; empty where there are none, or too few.
     pub(crate) host_causes: Vec<HostEvidence>,
     /// Launches and idle times are those of the machine that ran the simulator.
@@ -254,6 +257,22 @@ pub(super) fn percent(value: Option<f64>) -> Option<f64> {
 }
 
 impl StageMeasurements {
+    /// Whether what the GPU works on next was mostly launched before it became idle: ranges show it, or samples of a host
+    /// that waits for the GPU.
+    pub(crate) fn is_host_ahead(&self) -> bool {
+        self.ahead_by_ranges().or(self.ahead_by_samples().map(|of| of.0)).is_some()
+    }
+
+    pub(super) fn ahead_by_ranges(&self) -> Option<f64> {
+        let ahead = self.host.map(|host| host.ahead_percent);
+        ahead.filter(|percent| *percent >= HOST_DECIDED_PERCENT)
+    }
+
+    pub(super) fn ahead_by_samples(&self) -> Option<(f64, &Evidence)> {
+        let (percent, longest) = self.host_waits.as_ref()?;
+        (*percent >= HOST_DECIDED_PERCENT).then_some((*percent, longest))
+    }
+
     pub(super) fn class_percent(&self, classes: &[KernelClass]) -> f64 {
         let of = self.classes.iter().filter(|(class, _)| classes.contains(class));
         of.filter_map(|(_, share)| percent(Some(*share))).sum()

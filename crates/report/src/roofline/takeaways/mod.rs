@@ -353,8 +353,20 @@ impl Speaker<'_> {
             return Some(say(Rule::GpuIdle, Vec::new(), text, None));
         }
         let lead = s.host.map_or_else(String::new, |host| format!(". {}", host.in_words()));
-        if let Some(ahead_percent) = self.host_ahead() {
-            let text = format!("{waits}, although the host was ahead of the GPU{numbers}{lead}");
+        if self.host_ahead() {
+            let (ahead, why) = match (s.ahead_by_ranges(), s.ahead_by_samples()) {
+                (None, Some((percent, longest))) => (
+                    longest.clone(),
+                    format!(
+                        ". For {percent:.1} % of the idle time, the host waits for what it has launched"
+                    ),
+                ),
+                (percent, _) => {
+                    let percent = percent.unwrap_or_default();
+                    (self.share_of("host_ahead_percent", percent, HOST_DECIDED_PERCENT), lead)
+                }
+            };
+            let text = format!("{waits}, although the host was ahead of the GPU{numbers}{why}");
             let fewer = match graphs {
                 true => {
                     "Launch fewer and larger kernels (fusion, a larger batch), which leave fewer gaps."
@@ -365,7 +377,6 @@ impl Speaker<'_> {
                 "{fewer} A faster host does not help: what was launched already waited for other GPU work, or for \
                  the GPU to begin it. A timeline shows what each kernel waits for."
             );
-            let ahead = self.share_of("host_ahead_percent", ahead_percent, HOST_DECIDED_PERCENT);
             return Some(say(Rule::HostAhead, vec![ahead], text, Some(&then)));
         }
         let behind = s.host.map(|h| h.behind_percent).filter(|p| *p >= HOST_DECIDED_PERCENT);
@@ -461,17 +472,15 @@ impl Speaker<'_> {
         Some(Takeaway { experiment, ..said })
     }
 
-    /// The share of the idle time before which the host had launched what came next, percent, where that decides why the
-    /// GPU was idle.
-    fn host_ahead(&self) -> Option<f64> {
-        let host = self.stage.host.filter(|_| self.stage.caveat.is_none());
-        host.map(|host| host.ahead_percent).filter(|percent| *percent >= HOST_DECIDED_PERCENT)
+    /// Whether the host had launched what came next before most of the idle time.
+    fn host_ahead(&self) -> bool {
+        self.stage.caveat.is_none() && self.stage.is_host_ahead()
     }
 
     /// What samples of the host say about the idle time. Nothing where the host was ahead: what it did meanwhile is not
     /// what the GPU waited for.
     fn host_causes(&self) -> Vec<Takeaway> {
-        if self.host_ahead().is_some() {
+        if self.host_ahead() {
             return Vec::new();
         }
         let idle = self.idle_percent().filter(|_| !self.stage.no_gpu_work).unwrap_or(0.0) / 100.0;

@@ -349,6 +349,25 @@ fn what_the_host_did_is_no_cause_where_it_was_ahead() {
     let is_blamed = |said: &[Takeaway]| rules(said).contains(&HostCause);
     assert!(is_blamed(&with(10.0, 60.0)) && is_blamed(&with(40.0, 49.0)));
     assert!(!is_blamed(&with(97.0, 3.0)));
+    // Ranges do not show it where the host waits within the range that launched: samples do.
+    let wait = |percent| stage2_model::HostCause {
+        kind: stage2_model::HostCauseKind::CudaCall,
+        called: Some("cuStreamSynchronize".into()),
+        percent,
+        ..stage2_model::HostCause::default()
+    };
+    let samples = |waits: [f64; 2]| {
+        let host_waits = stage2_model::waits_for_gpu(&waits.map(wait)).map(|(percent, longest)| {
+            (percent, Evidence::number("cause_percent", longest.percent, "percent", String::new()))
+        });
+        let host_causes = vec![cause.clone()];
+        of(vec![StageMeasurements { host_waits, host_causes, ..eager_decode() }])
+    };
+    assert!(is_blamed(&samples([40.0, 9.9])));
+    let said = samples([40.0, 10.1]);
+    assert!(!is_blamed(&said) && rules(&said).contains(&HostAhead));
+    let words = ". For 50.1 % of the idle time, the host waits for what it has launched";
+    assert!(said.iter().any(|said| said.text.contains(words)), "{said:#?}");
 }
 
 #[test]

@@ -94,9 +94,7 @@ fn the_keys_are_those_that_do_something() {
     let without = text(&View { has_report: false, ..ended }, 200, 24).swap_remove(23);
     assert!(!without.contains("freeze") && without.contains("w report"), "{without}");
     assert!(keys(&[(71, "dormant")], 200).contains("  PgUp/PgDn kernels  "));
-    assert!(
-        keys(&[(71, "on")], 80).contains("  ←/→ process  PgDn  / filter  o,t sort  f w  ? help")
-    );
+    assert!(keys(&[(71, "on")], 80).contains("  ←/→ process  / filter  o,t sort  ? help"));
     // One process is neither chosen nor sorted.
     let mut one = View { phases: vec![(71, "on".to_owned())], ..view() };
     one.look.processes.truncate(1);

@@ -123,6 +123,15 @@ fn a_process_whose_recording_was_stopped_is_no_dormant_one() {
     assert!(text(&view, 100, 24)[0].ends_with("  last window"));
 }
 
+#[test]
+fn the_data_of_a_frozen_page_grows_older() {
+    let mut view = view();
+    view.state.frozen = true;
+    assert!(text(&view, 80, 24)[0].contains("  3 s behind  FROZEN"), "{:#?}", text(&view, 80, 24));
+    view.frozen_ns = 6_000_000_000;
+    assert!(text(&view, 80, 24)[0].contains("  9 s behind  FROZEN"), "{:#?}", text(&view, 80, 24));
+}
+
 /// Hazard (Watching what runs): A server that waits for requests looks like one whose data is old.
 /// Promise: The page says that no GPU has worked, and for how long; after a run, it says nothing of that.
 #[test]

@@ -28,7 +28,7 @@ fn a_wait_for_the_gpu_is_no_cause() {
     assert_eq!(answer, format!("decode: GPU idle 70.0%, {ahead}"));
     assert!(first.ends_with(&format!("  55.0%  {ahead}")), "{first}");
     let (answer, _) = page(two, [20, 70]);
-    assert!(answer.starts_with("decode: gaps in GPU work take 70.0%, host ahead "), "{answer}");
+    assert!(answer.starts_with("decode: gaps between kernels take 70.0%, host ahead "), "{answer}");
     // Less than half of the time does not decide, and a call that is no wait is a cause.
     let (answer, first) = page([two[0], ("cuMemAlloc", 1.0)], [20, 10]);
     assert!(answer.contains("first cause: Scheduler.schedule"), "{answer}");

@@ -103,6 +103,20 @@ fn each_of_two_runs_has_its_late_rank_and_its_names_stay_apart() {
         }
         assert_eq!(shown.matches(")*").count(), 2, "{chosen}: {shown}");
     }
+    // The table of ranks cuts no name further than that of stages, and one process alone is called by its run.
+    view.state.chosen = 0;
+    let shown = text(&view, 80, 40);
+    for name in ["sorting ", "two_gpus "] {
+        let ranks = shown.iter().filter(|line| line.starts_with("     ") && line.contains(name));
+        assert_eq!(ranks.count(), 2, "{name}: {shown:#?}");
+    }
+    let mut alone = view.clone();
+    alone.look.processes.retain(|process| process.rank == Some(0));
+    alone.look.processes.iter_mut().for_each(|process| process.rank = None);
+    alone.state.only = Some(id(&alone.look.processes[0]));
+    let answer = text(&alone, 80, 40).swap_remove(2);
+    assert!(answer.starts_with("decode of vllm_sorting: "), "{answer}");
+    view.state.chosen = rows - 1;
     let shown = text(&view, 80, 16);
     let title = shown.iter().find(|line| line.contains("RUN")).expect("a title");
     assert!(rows == 4 && title.contains("STAGE 3/4"), "{shown:#?}");

@@ -236,7 +236,7 @@ fn work_of_other_stages_is_no_idle_time() {
     view.state.chosen = at;
     let shown = text(&view, 80, 24);
     let request = shown.iter().find(|line| line.starts_with("> request")).expect("a row");
-    assert_eq!(request.split_whitespace().skip(5).take(3).collect::<Vec<_>>(), ["-"; 3]);
+    assert_eq!(request.split_whitespace().skip(6).take(3).collect::<Vec<_>>(), ["-"; 3]);
     assert!(shown.iter().any(|line| line.contains("request launches no GPU work itself")));
     let live = |other_ns| {
         let mut view = super::tests::view();
