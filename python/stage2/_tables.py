@@ -24,7 +24,7 @@ from typing import (
     overload,
 )
 
-from ._show import FIRST, LEVELS, html_of, text_of
+from ._show import FIRST, LEVELS, html_of, order_of, text_of
 
 if TYPE_CHECKING:
     import pandas
@@ -210,6 +210,10 @@ class Table(List[Mapping[str, Any]]):
         """Why there are no rows, and what to do to get some; None where there are rows."""
         self._is_chosen = False
         """Whether someone chose the columns: then all are shown, in their order."""
+        self._is_whole = True
+        """Whether nobody chose rows: then those that matter are shown."""
+        self._shown: list[str] = []
+        """The order in which columns are shown, which parts of a table share; empty: not asked."""
 
     @property
     def descriptions(self) -> dict[str, str]:
@@ -377,11 +381,14 @@ class Table(List[Mapping[str, Any]]):
 
     def copy(self) -> Table:
         """Return a table of the same rows."""
-        return self[:]
+        same = self[:]
+        same._is_whole = self._is_whole
+        return same
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle the table without methods that change it."""
-        return _restored, (self.name, list(self), self.columns, self.absent, self._is_chosen)
+        state = (self._is_chosen, self._is_whole, self._shown)
+        return _restored, (self.name, list(self), self.columns, self.absent, *state)
 
     if not TYPE_CHECKING:
 
@@ -433,6 +440,7 @@ class Table(List[Mapping[str, Any]]):
         rows = ({name: row.get(name) for name in columns} for row in [*self, *other])
         whole = self._of(rows)
         whole.columns, whole._is_chosen = columns, self._is_chosen and other._is_chosen
+        whole._is_whole = self._is_whole and other._is_whole
         whole.absent = self.absent if not whole else None
         return whole
 
@@ -484,7 +492,15 @@ class Table(List[Mapping[str, Any]]):
 
     def _of(self, rows: Iterable[Mapping[str, Any]]) -> Table:
         """Return a table of the same name and columns with these rows."""
-        return _restored(self.name, rows, self.columns, self.absent, self._is_chosen)
+        order = [] if self._is_chosen else self._order()
+        return _restored(
+            self.name, rows, self.columns, self.absent, self._is_chosen, is_whole=False, shown=order
+        )
+
+    def _order(self) -> list[str]:
+        """Return the order in which columns are shown, which does not depend on the rows chosen."""
+        self._shown = self._shown or order_of(self)
+        return self._shown
 
     def _no_column(self, name: str) -> str:
         said = f"the table {self.name!r} has no column {name!r}"
@@ -606,11 +622,14 @@ def _restored(
     columns: list[str],
     absent: str | None,
     is_chosen: bool = False,
+    is_whole: bool = True,
+    shown: Sequence[str] = (),
 ) -> Table:
     """Return a table of rows that were in one."""
     part = Table(name, (), absent)
     list.extend(part, (row if isinstance(row, _Row) else _Row(row) for row in rows))
     part.columns, part._is_chosen = columns, is_chosen
+    part._is_whole, part._shown = is_whole, list(shown)
     return part
 
 

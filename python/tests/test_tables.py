@@ -610,13 +610,13 @@ def test_operators_do_not_hide_the_stages() -> None:
     stages = sample("runner").stages
     shown = str(stages)
     where = 'stages.where(apart="operator")'
-    assert (
-        "aten::" not in shown
-        and f"22 operators that lie in no stage are left out: {where}" in shown
-    )
-    assert "aten::" not in stages._repr_html_() and "22 operators" in stages._repr_html_()
+    said = "stages: 3 of 25 rows (without operators that lie in no stage), "
+    assert "aten::" not in shown and said in shown and f"others: {where}" in shown
+    assert "aten::" not in stages._repr_html_() and said in stages._repr_html_()
     assert len(stages) == 25 and "aten::" in str(stages.where(apart="operator"))
-    assert "left out" not in str(sample("vllm_sorting").stages)
+    assert "aten::" in str(stages.where(lambda row: True))
+    assert stages.where(stage="no")._repr_html_().startswith("<p>stages: no rows: no row has")
+    assert "without" not in str(sample("vllm_sorting").stages)
 
 
 def test_what_is_no_attribute_or_key_leads_to_what_is_meant() -> None:
@@ -788,10 +788,12 @@ def test_names_are_cut_where_they_stay_different(monkeypatch: pytest.MonkeyPatch
         assert any(text.startswith("nvjet_sm90_tst_128x16") and "TNT" in text for text in shown)
         assert len(set(shown)) == len(set(kernels["short"][:20])) == 18
         assert "(8, 12, 1)" in str(kernels) and "\N{HORIZONTAL ELLIPSIS}" * 2 not in str(kernels)
-    # The grid tells no rows apart, so it stands where it did.
+    # A part has the columns in the order of the whole, also where the grid tells no rows apart.
     monkeypatch.setenv("COLUMNS", "160")
+    order = ["stage", "short", "launch.grid", "calls", "total", "mean", "class"]
     attention = kernels.where(**{"class": "attention", "stage": "decode"})[:2]
-    assert str(attention).splitlines()[0].split()[:3] == ["stage", "short", "calls"]
+    for part in (kernels, attention, kernels.sort_by("calls")[:5], kernels[:0] + kernels[:1]):
+        assert str(part).splitlines()[0].split()[:7] == order
 
 
 def test_numbers_are_aligned_on_the_right(monkeypatch: pytest.MonkeyPatch) -> None:
