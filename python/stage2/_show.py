@@ -313,6 +313,43 @@ def html_of(table: Table) -> str:
     )
 
 
+def row_text(table: str, row: Mapping[str, Any]) -> str:
+    """Return the most important known values of a row, one per line."""
+    cells, note = _values(table, row)
+    wide = max((len(name) for name in cells), default=0)
+    indent = " " * (wide + len(_SPACE))
+    room = max(_terminal_width() - len(indent), _LEAST_TEXT)
+    lines = [
+        f"{name.ljust(wide)}{_SPACE}{f'{chr(10)}{indent}'.join(_lines(text, room))}"
+        if name in _PROSE
+        else f"{name.ljust(wide)}{_SPACE}{_cut(text, room, room // 2)}"
+        for name, text in cells.items()
+    ]
+    return "\n".join([*lines, _filled(note)])
+
+
+def row_html(table: str, row: Mapping[str, Any]) -> str:
+    """Return the same as HTML."""
+    cells, note = _values(table, row)
+    return lines_html(cells.items()) + f"<p>{_html(note)}</p>"
+
+
+def _values(table: str, row: Mapping[str, Any]) -> tuple[dict[str, str], str]:
+    """Return the known values of a row as texts, the most important first, and what is left."""
+    first = [name for name in FIRST.get(table, "").split() if name in row]
+    known = [name for name in dict.fromkeys([*first, *row]) if row[name] is not None]
+    cells = {}
+    for name in known[: max(_SHOWN_ROWS, sum(name in known for name in first))]:
+        value, is_share = row[name], _is_share(f"_{name}")
+        is_whole = isinstance(value, float) and value.is_integer()
+        text = _text(name, int(value) if is_whole and not _is_factor(name) else value)
+        cells[visible(name)] = f"{text} %" if is_share and not isinstance(value, tuple) else text
+    unknown = len(row) - len(known)
+    note = f"row of {table}: {len(cells)} of {len(row)} values"
+    note += f", {unknown} None" if unknown else ""
+    return cells, note + ("; `dict(row)` has all" if len(cells) < len(row) else "")
+
+
 def _chosen(rows: Table) -> list[str]:
     """Return the names of the columns to show, the most important first, as in the whole table."""
     return rows.columns if rows._is_chosen else rows._order()

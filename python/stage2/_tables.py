@@ -24,7 +24,7 @@ from typing import (
     overload,
 )
 
-from ._show import FIRST, LEVELS, html_of, order_of, text_of
+from ._show import FIRST, LEVELS, html_of, order_of, row_html, row_text, text_of
 
 if TYPE_CHECKING:
     import pandas
@@ -90,6 +90,9 @@ def _declared() -> dict[str, dict[str, list[Any]]]:
 class _Row(Dict[str, Any]):
     """A row, or an object in one: read-only, because all parts of a table share it."""
 
+    _table = ""
+    """The name of the table; empty: it is an object in a row."""
+
     if not TYPE_CHECKING:
 
         def _refuse(self, *_values: Any, **_options: Any) -> NoReturn:
@@ -122,7 +125,22 @@ class _Row(Dict[str, Any]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle the row without methods that change it."""
-        return _Row, (dict(self),)
+        return _row_of, (self._table, dict(self))
+
+    def __repr__(self) -> str:
+        """Show the most important values that are known, one per line."""
+        return row_text(self._table, self) if self._table else super().__repr__()
+
+    def _repr_html_(self) -> str | None:
+        """Show the same in a notebook."""
+        return row_html(self._table, self) if self._table else None
+
+
+def _row_of(table: str, values: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> _Row:
+    """Return a row of the table with this name."""
+    row = _Row(values)
+    row._table = table
+    return row
 
 
 class _Column(List[Any]):
@@ -201,7 +219,9 @@ class Table(List[Mapping[str, Any]]):
         ]
         first = [column for column in FIRST.get(name, "").split() if column in known]
         columns = [*first, *(column for column in known if column not in first)]
-        super().__init__(_Row((name, row.get(name)) for name in columns) for row in flat)
+        super().__init__(
+            _row_of(name, ((column, row.get(column)) for column in columns)) for row in flat
+        )
         self.name = name
         """The name of the table, as `Run.table` takes it."""
         self.columns = columns
@@ -627,7 +647,7 @@ def _restored(
 ) -> Table:
     """Return a table of rows that were in one."""
     part = Table(name, (), absent)
-    list.extend(part, (row if isinstance(row, _Row) else _Row(row) for row in rows))
+    list.extend(part, (row if isinstance(row, _Row) else _row_of(name, row) for row in rows))
     part.columns, part._is_chosen = columns, is_chosen
     part._is_whole, part._shown = is_whole, list(shown)
     return part

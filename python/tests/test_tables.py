@@ -796,6 +796,33 @@ def test_names_are_cut_where_they_stay_different(monkeypatch: pytest.MonkeyPatch
         assert str(part).splitlines()[0].split()[:7] == order
 
 
+def test_a_row_shows_what_is_known_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    run = sample("vllm_sorting")
+    row = run.stages.row(stage="decode")
+    first, *_, note = lines = str(row).splitlines()
+    assert repr(row) == str(row) and len(lines) == 21 and first.split() == ["stage", "decode"]
+    shown = {line.split()[0]: line.split(None, 1)[1] for line in lines[:-1]}
+    assert shown["p50_ns"] == "4.62 ms" and shown["idle_percent"] == "66.75 %"
+    assert shown["tokens_per_s"] == "3,432" and list(shown)[:18] == run.stages.columns[:18]
+    none = sum(value is None for value in row.values())
+    assert note == f"row of stages: 20 of 86 values, {none} None; `dict(row)` has all"
+    html = row._repr_html_()  # type: ignore[attr-defined]
+    assert "4.62 ms" in html and "20 of 86 values" in html
+    for name in run.tables:
+        for row in run.table(name)[:3]:
+            assert max(map(len, str(row).splitlines())) <= 80, row
+            assert not re.search(r"  (None|-)$", str(row), re.MULTILINE), row
+    cause = str(run.host_causes[0]).splitlines()
+    assert cause[1].split() == ["percent", "28.89", "%"]
+    # What is in a row, and copies, are dictionaries as before.
+    devices = run.stages[0]["devices"]
+    assert repr(devices).startswith("({'device': ") and devices[0]._repr_html_() is None
+    assert repr(dict(row)).startswith("{'") and json.loads(json.dumps(row)) is not None
+    for same in (copy.deepcopy(row), pickle.loads(pickle.dumps(row))):
+        assert same == row == dict(row) and str(same) == str(row)
+
+
 def test_numbers_are_aligned_on_the_right(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "120")
     stages = sample("vllm_sorting").stages
