@@ -238,6 +238,24 @@ def test_tables_show_the_change_first(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @needs_launcher
+def test_a_comparison_is_written_as_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(SAMPLES)
+    change = stage2.diff("vllm_sorting", "vllm_server", fail_if="decode.step_ms<-5%")
+    assert change.verdict == change.lines["verdict"] and change.verdict.startswith("Changed")
+    # Also from elsewhere, and with the condition that failed.
+    monkeypatch.chdir(tmp_path)
+    page = change.write_html("page.html")
+    assert page == tmp_path / "page.html" and "decode.step_ms&lt;-5%" in page.read_text()
+    missing = tmp_path / "no"
+    why = f"^the page was not written: the folder {missing} does not exist; make it, or choose an"
+    with pytest.raises(stage2.DiffError, match=why) as caught:
+        change.write_html(missing / "page.html")
+    assert "--" not in str(caught.value)
+    with pytest.raises(stage2.DiffError, match="^only a comparison that `stage2.diff` returned"):
+        stage2.Diff(change.comparison).write_html("page.html")
+
+
+@needs_launcher
 def test_work_has_the_words_of_the_page() -> None:
     sides = (SAMPLES / "vllm_sorting", SAMPLES / "vllm_server")
     words = [str(stage2.launcher_path()), "diff", "--full", str(sides[0]), "--against"]

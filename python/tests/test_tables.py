@@ -641,12 +641,11 @@ def test_what_is_no_attribute_or_key_leads_to_what_is_meant() -> None:
         print(run.summary)
     with pytest.raises(TypeError, match="not the table 'stages' itself"):
         run.to_pandas(run.stages)
-    change: Any = stage2.Diff({"lines": [], "verdict": "Changed", "stages": []})
-    with pytest.raises(
-        AttributeError, match=r"a Diff has no attribute 'verdict'; use `lines\['verd"
-    ):
-        print(change.verdict)
-    with pytest.raises(AttributeError, match="its tables: `metrics` and `work`"):
+    lines = [{"label": "noise", "text": "none"}]
+    change: Any = stage2.Diff({"lines": lines, "verdict": "Changed", "stages": []})
+    with pytest.raises(AttributeError, match=r"a Diff has no attribute 'noise'; use `lines\['noi"):
+        print(change.noise)
+    with pytest.raises(AttributeError, match="use `metrics`, `work` or `write_html`"):
         print(change.to_pandas)
     assert copy.copy(change).lines == change.lines
     assert not hasattr(run.stages, "__array__")
