@@ -20,7 +20,6 @@ import pytest
 from ._diff import FAILED, DiffError, Side, compare, condition_options, named, words_of
 from ._install import InstallError
 
-
 _MORE = re.compile(r"(?<=more: )--full\b.*")
 """What a test cannot add to the command, because nobody typed one."""
 
