@@ -67,6 +67,8 @@ _OF_FRAMES = {
 """What tables have instead of what pandas and polars users look for."""
 _LIKE_ATTRIBUTES = 0.82
 """What is less like an attribute (`describe`, `sample`) is rather looked for in frames."""
+_INTERVALS = ("interval", "interval_percent")
+"""Columns of pairs, which are two columns in frames, so that they compare and sort."""
 _INT64_MAX = 2**63 - 1
 _MAX_LEVELS = 8
 """Levels of lists and objects in a row; reports have four. Polars takes minutes for hundreds."""
@@ -550,7 +552,7 @@ class Table(List[Mapping[str, Any]]):
 
         The types are `Int64`, `float64`, `boolean` and the type that pandas gives text, whatever
         the table holds, so times stay exact and frames of several runs can be concatenated. A tuple
-        is one object in a cell.
+        is one object in a cell, but an interval is two columns: `interval.low`, `interval.high`.
 
         Raises:
             ImportError: pandas is not installed.
@@ -583,8 +585,8 @@ class Table(List[Mapping[str, Any]]):
         """Return a `polars.DataFrame` of shape (rows, columns), with all or with these columns.
 
         The types are the same whatever the table holds, so `polars.concat` takes frames of several
-        runs. A tuple is a polars list, and an object in it a struct. A value that may have several
-        types is JSON text.
+        runs. A tuple is a polars list, and an object in it a struct, but an interval is two columns:
+        `interval.low`, `interval.high`. A value that may have several types is JSON text.
 
         Raises:
             ImportError: polars is not installed.
@@ -625,7 +627,8 @@ class Table(List[Mapping[str, Any]]):
 
     def _type(self, name: str, values: list[Any]) -> Type | None:
         """Return the type of a column; None if it is not declared, or a value has another one."""
-        declared = _declared().get(self.name, {}).get(name)
+        interval = name.rpartition(".")[0] in _INTERVALS
+        declared = ["float"] if interval else _declared().get(self.name, {}).get(name)
         if declared is None or not all(_fits(value, declared[0]) for value in values):
             return None
         kind: Type = declared[0]
@@ -633,7 +636,12 @@ class Table(List[Mapping[str, Any]]):
 
     def _by_column(self) -> Iterator[tuple[str, list[Any]]]:
         for name in self.columns:
-            yield name, [row[name] for row in self]
+            values = [row[name] for row in self]
+            if name not in _INTERVALS:
+                yield name, values
+                continue
+            for at, end in enumerate(("low", "high")):
+                yield f"{name}.{end}", [pair and pair[at] for pair in values]
 
 
 def _restored(

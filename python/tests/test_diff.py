@@ -291,6 +291,19 @@ def test_an_interval_is_also_relative() -> None:
     assert percent[0] == pytest.approx((-71.8, -55.2), abs=0.05) and percent[1] is None
     assert change.work["interval_percent"] == [(-30.0, -20.0), None, None]
     assert change.work["word"][1:] == ["new", "gone"]
+    # In frames, the ends are columns that compare and sort.
+    for library in ("pandas", "polars"):
+        pytest.importorskip(library)
+        for table in (change.metrics, change.work, stage2.Table("work"), stage2.Table("metrics")):
+            frame: Any = getattr(table, f"to_{library}")()
+            ends = [name for name in frame.columns if name.startswith("interval")]
+            assert ends == [
+                f"interval{of}.{end}" for of in ("_percent", "") for end in ("low", "high")
+            ]
+            assert {str(frame[name].dtype).lower() for name in ends} == {"float64"}
+        frame = getattr(change.metrics, f"to_{library}")(["interval"])
+        assert list(frame.columns) == ["interval.low", "interval.high"]
+        assert frame["interval.low"][0] == -8.96 and frame["interval.high"].max() == -6.89
     shown = change.metrics[["interval", "interval_percent"]]
     assert str(shown).splitlines()[1] == "(-8.96, -6.89)  (-71.79, -55.21)"
 
