@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import itertools
 import json
 from pathlib import Path
 from typing import (
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 _NAMED = 3
 _LISTED = 6
+_LISTED_TEXT = 40
+"""Longer names, such as those of kernels, are cut where names are listed."""
 _OF_FRAMES = {
     "dtypes": "descriptions",
     "empty": "not table",
@@ -585,8 +588,8 @@ class Table(List[Mapping[str, Any]]):
         """Return a `polars.DataFrame` of shape (rows, columns), with all or with these columns.
 
         The types are the same whatever the table holds, so `polars.concat` takes frames of several
-        runs. A tuple is a polars list, and an object in it a struct, but an interval is two columns:
-        `interval.low`, `interval.high`. A value that may have several types is JSON text.
+        runs. A tuple is a polars list, and an object in it a struct, but an interval is two
+        columns: `interval.low`, `interval.high`. A value that may have several types is JSON text.
 
         Raises:
             ImportError: polars is not installed.
@@ -773,10 +776,15 @@ def _any_of(value: Any) -> list[Any]:
 
 
 def _listed(names: Iterable[object]) -> str:
+    """Return as many names as fit a line or two, and how many others there are."""
     texts = [repr(name) for name in names]
-    shown = ", ".join(text if len(text) <= 60 else f"{text[:59]}\u2026" for text in texts[:_LISTED])
-    more = len(texts) - _LISTED
-    return shown + (f" and {more} more" if more > 0 else "")
+    texts = [
+        text if len(text) <= _LISTED_TEXT else f"{text[:38]}\u2026{text[-1]}" for text in texts
+    ]
+    ends = itertools.accumulate(len(text) + len(", ") for text in texts)
+    fit = sum(end <= _LISTED * _LISTED_TEXT // 2 for end in list(ends)[:_LISTED])
+    more = len(texts) - fit
+    return ", ".join(texts[:fit]) + (f" and {more} more" if more > 0 else "")
 
 
 def _not_installed(library: str) -> ImportError:
