@@ -319,12 +319,10 @@ def row_text(table: str, row: Mapping[str, Any]) -> str:
     wide = max((len(name) for name in cells), default=0)
     indent = " " * (wide + len(_SPACE))
     room = max(_terminal_width() - len(indent), _LEAST_TEXT)
-    lines = [
-        f"{name.ljust(wide)}{_SPACE}{f'{chr(10)}{indent}'.join(_lines(text, room))}"
-        if name in _PROSE
-        else f"{name.ljust(wide)}{_SPACE}{_cut(text, room, room // 2)}"
-        for name, text in cells.items()
-    ]
+    lines = []
+    for name, text in cells.items():
+        parts = _lines(text, room) if name in _PROSE else [_cut(text, room, room // 2)]
+        lines.append(name.ljust(wide) + _SPACE + f"\n{indent}".join(parts))
     return "\n".join([*lines, _filled(note)])
 
 
