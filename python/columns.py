@@ -142,7 +142,9 @@ def _kernels(metrics: Schema, timelines: Schema) -> Columns:
     found.update(metrics.columns(table["launches"]["items"], "launch."))
     found.update(metrics.columns(table["sources"]["items"], "sources."))
     for name in ("first_start", "last_end"):
-        text = cells[f"{name}_ns"]["description"].replace("after `begin_gpu_ns`", "of its clock")
+        text = cells[f"{name}_ns"]["description"].replace(
+            "after `begin_gpu_ns`", "of the GPU clock"
+        )
         found[f"{name}_gpu_ns"] = ("int", text)
     for name, cell in cells.items():
         is_own = name not in ("name", "range", "device", "launch", "sources")
@@ -177,8 +179,8 @@ def _timelines(timelines: Schema) -> Columns:
         "name": ("str", "Name of the range or of the work."),
         "class": work["class"],
         "depth": ("int", "Ranges of the step around it."),
-        "start_ns": ("int", "Start, ns from the beginning of the step."),
-        "length_ns": ("int", "Length, ns."),
+        "start_ns": ("int", "Start of it, ns from the beginning of the step."),
+        "length_ns": ("int", "Length of the range, work or gap, ns."),
         "launch": ("bool", "Of a gap: it is as short as between launches right behind each other."),
     }
 
@@ -192,19 +194,23 @@ def _stages(metrics: Schema) -> Columns:
         "stage": row.pop("stage"),
         "per": ("str", "What the times from `p50_ns` to `std_ns` are of: step, call or token."),
         "p50_ns": ("int", time.format("Median")),
-        "p99_ns": ("int", "99th percentile of these times, ns; None: there are fewer than 100."),
+        "p99_ns": (
+            "int",
+            time.format("99th percentile of the") + " None: fewer than 100 are timed.",
+        ),
         "max_ns": ("int", time.format("Longest")),
         "mean_ns": ("int", time.format("Mean")),
-        "std_ns": ("int", "Sample standard deviation of these times, ns."),
+        "std_ns": ("int", time.format("Sample standard deviation of the")),
         "steps": ("int", "Number of the timed steps or calls, without the cold first ones."),
         "tokens_per_s": ("float", "Tokens per second over the timed steps."),
         "tokens_counted": ("str", metrics.columns(metrics.at("StageAnswer"))["tokens_counted"][1]),
         "floor_ns": (
             "int",
-            "The least time that the GPU needs for it, ns: the larger of the next two.",
+            "The least time that the GPU needs for it, ns: the larger of `floor_memory_ns` and "
+            "`floor_compute_ns`.",
         ),
-        "floor_memory_ns": ("int", "Weights and KV cache at peak bandwidth, ns."),
-        "floor_compute_ns": ("int", "FLOPs at the dense peak, ns."),
+        "floor_memory_ns": ("int", "Time of weights and KV cache at peak bandwidth, ns."),
+        "floor_compute_ns": ("int", "Time of the FLOPs at the dense peak, ns."),
         "mean_over_floor": (
             "float",
             "Mean GPU window of a step, call or token, divided by `floor_ns` (the median, if the "
@@ -298,7 +304,7 @@ def tables() -> dict[str, Columns]:
 
     stage: Columns = {"stage": ("str", "The stage; `run` is the whole run.")}
     per: Columns = {"per": ("str", "What the times are of: `step`, `token`, `call` or `run`.")}
-    name: Columns = {"name": ("str", "Its name before, or that after of what is new.")}
+    name: Columns = {"name": ("str", "Name of the work before, or the one after, if it is new.")}
     percent: Columns = {
         "change_percent": ("float", "The change relative to the time before, percent.")
     }

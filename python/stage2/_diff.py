@@ -57,12 +57,21 @@ class DiffError(RuntimeError):
 
 
 class Diff:
-    """The changes between two sides: every change is the new value minus the old one."""
+    """The changes between two sides: every change is the new value minus the old one.
+
+    - `verdict`: what changed, as a sentence; `lines`: this and the other first lines.
+    - `metrics`, `work`: tables of all stages, their numbers and their kernels.
+    - `conditions`, `failed`: what became of the conditions.
+    - `write_html(path)`: writes the page of the comparison.
+    - `comparison`: all of it as a dictionary, as `stage2-launch diff --json` prints it.
+    """
 
     def __init__(self, comparison: dict[str, Any]) -> None:
         """Create it from the output of `stage2-launch diff --json`; use `diff` to compare runs."""
         self.comparison = comparison
         """All of it, as `--json` has it."""
+        self._words: tuple[list[str], float, str] | None = None
+        """The words of the command, its time limit and its folder; None: it is not from `diff`."""
 
     if not TYPE_CHECKING:
 
@@ -70,7 +79,7 @@ class Diff:
             """Name the attributes that a Diff has instead of one that does not exist."""
             is_public = "comparison" in self.__dict__ and not name.startswith("_")
             is_line = is_public and name in self.lines
-            instead = f"`lines[{name!r}]`" if is_line else "its tables: `metrics` and `work`"
+            instead = f"`lines[{name!r}]`" if is_line else "`metrics`, `work` or `write_html`"
             error = AttributeError(f"a Diff has no attribute {name!r}; use {instead}")
             # Otherwise, tracebacks of Python 3.10 and later add their own suggestion.
             error.obj = self
@@ -182,6 +191,32 @@ class Diff:
         if self.comparison.get("unlike"):
             return "inconclusive: the sides are hardly comparable"
         return "no part of a step changed beyond noise"
+
+    @property
+    def verdict(self) -> str:
+        """What changed, as a sentence; it begins with a caution if the sides hardly compare."""
+        return self.lines["verdict"]
+
+    def write_html(self, path: str | os.PathLike[str]) -> Path:
+        """Write the comparison as one page for a browser, as `stage2-launch diff --html` does.
+
+        It compares the runs again, as they are now, and replaces the file. Returns its path.
+
+        Raises:
+            DiffError: The file cannot be written, the runs can no longer be compared, or this is
+                not from `stage2.diff`.
+
+        """
+        if self._words is None:
+            raise DiffError("only a comparison that `stage2.diff` returned has runs to write of")
+        words, timeout_s, folder = self._words
+        file = Path(os.path.abspath(path))
+        try:
+            _run(["--html", str(file), *words], timeout_s, folder)
+        except DiffError as error:
+            why = str(error).replace("the runs were not compared", "the page was not written", 1)
+            raise DiffError(why.replace(" with --html", "")) from None
+        return file
 
     @property
     def metrics(self) -> Table:
@@ -369,8 +404,9 @@ def diff(
         raise TypeError(f"timeout_s must be a number of seconds, not {timeout_s!r}")
     if not timeout_s > 0:
         raise ValueError(f"timeout_s must be more than 0 seconds, not {timeout_s!r}")
-    options = ["--json", *condition_options(fail_if, expect), *(["--strict"] if strict else [])]
-    done = compare({"before": before, "after": after}, options, timeout_s)
+    options = [*condition_options(fail_if, expect), *(["--strict"] if strict else [])]
+    words = words_of({"before": before, "after": after}, options)
+    done = _run(["--json", *words], timeout_s)
     try:
         read = json.loads(done.stdout)
     except ValueError as error:
@@ -384,7 +420,9 @@ def diff(
     comparisons = read.get("comparisons")
     if not isinstance(comparisons, list) or not comparisons:
         raise DiffError("stage2-launch diff printed no comparison")
-    return Diff(comparisons[0])
+    change = Diff(comparisons[0])
+    change._words = words, timeout_s, os.getcwd()
+    return change
 
 
 def compare(
@@ -398,9 +436,20 @@ def compare(
         TypeError: A side is not a run, or a list of runs; the message has its name.
 
     """
+    return _run(words_of(sides, options), timeout_s)
+
+
+def words_of(sides: Mapping[str, Side], options: Sequence[str] = ()) -> list[str]:
+    """Return the words that compare the side before and the one after on the command line."""
     before, after = (_operands(name, side) for name, side in sides.items())
+    return [*options, *before, "--against", *after]
+
+
+def _run(
+    words: Sequence[str], timeout_s: float, folder: str | None = None
+) -> subprocess.CompletedProcess[str]:
     try:
-        done = launch(["diff", *options, *before, "--against", *after], timeout_s)
+        done = launch(["diff", *words], timeout_s, folder)
     except subprocess.TimeoutExpired as error:
         raise DiffError(f"stage2-launch diff took more than {timeout_s} s") from error
     except OSError as error:

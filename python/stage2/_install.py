@@ -12,7 +12,7 @@ from typing import Iterator, Mapping
 
 LIBRARY = "libstage2.so"
 LAUNCHER = "stage2-launch"
-_INSTALL = "install both with the wheel: pip install stage2-VERSION-*.whl"
+_INSTALL = "`pip install .` in a checkout of stage2 installs it, as the wheel does"
 
 
 class InstallError(RuntimeError):

@@ -10,9 +10,9 @@ from ._install import launcher_path
 
 
 def launch(
-    words: Sequence[str], timeout_s: float | None = None
+    words: Sequence[str], timeout_s: float | None = None, folder: str | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run `stage2-launch WORDS` to its end, and capture its output.
+    """Run `stage2-launch WORDS` to its end, in this folder, and capture its output.
 
     Raises:
         InstallError: It is not installed.
@@ -28,6 +28,7 @@ def launch(
         errors="replace",
         timeout=timeout_s,
         check=False,
+        cwd=folder,
         env=_without_collector(),
     )
 

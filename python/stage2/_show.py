@@ -50,12 +50,15 @@ _REPEATED = {
 """The last columns stand behind the first ones if they tell rows apart that those do not."""
 LEVELS = {"late_ranks": "delays.steps.", "coverage": "counts."}
 """The level that headings omit."""
-_HIDDEN = {
-    "stages": ("apart", "operator", "operators that lie in no stage"),
-    "metrics": ("verdict", "none", "metrics without a change beyond noise"),
-    "work": ("verdict", "none", "rows without a change beyond noise"),
+_UNCHANGED = ["none", "unknown"]
+_HIDDEN: dict[str, tuple[str, str | list[str], str]] = {
+    "stages": ("apart", "operator", "without operators that lie in no stage"),
+    "metrics": ("verdict", _UNCHANGED, "changed beyond noise"),
+    "work": ("verdict", _UNCHANGED, "changed beyond noise"),
 }
-"""Rows that would hide the others: a column, its value, and what they are."""
+"""Rows that would hide the others in a whole table: a column, its values, and what is left."""
+_HEADINGS = {"change_percent": "change", "change": "change (unit)"}
+"""Headings of metrics whose changes have their units: of a share, these are points."""
 _EVEN_IF_UNKNOWN = ("energy_j", "mean_power_w")
 """Columns that are shown even if they are None in all rows, because they are what is looked for."""
 
@@ -110,10 +113,10 @@ FIRST: dict[str, str] = {
 
 def text_of(table: Table) -> str:
     """Return the first rows, and the most important columns that fit into the terminal."""
-    table, hidden = _without_hidden(table)
+    complete, (table, what, hidden) = table, _without_hidden(table)
     rows = table[:_SHOWN_ROWS]
     if not rows:
-        return _filled(_size(table, []))
+        return _filled(_size(complete, table, [], what))
     lead, below = _below(rows)
     most_rows = _BRIEF.get(rows.name, len(rows))
     brief = below if len(rows) > most_rows else []
@@ -159,7 +162,7 @@ def text_of(table: Table) -> str:
         columns[-1].insert(0, [_aligned(_heading(rows, name)[:wide], wide, is_text)])
     names = [*widths, *(below if lead in widths else [])]
     lines = [line for cells in zip(*columns) for line in _side_by_side(cells)]
-    notes = [_filled(note) for note in (_size(table, names), hidden) if note]
+    notes = [_filled(note) for note in (_size(complete, table, names, what), hidden) if note]
     return "\n".join([*lines, *notes, *_left_out(rows, names)])
 
 
@@ -169,29 +172,35 @@ def _below(rows: Table) -> tuple[str, list[str]]:
     return lead, [name for name in below if any(row[name] is not None for row in rows)]
 
 
-def _without_hidden(table: Table) -> tuple[Table, str]:
-    """Return a table without rows that would hide the others, and how many these are."""
-    column, value, what = _HIDDEN.get(table.name, ("", "", ""))
-    others = [row for row in table if row.get(column) != value]
-    where = f'where({column}="{value}")'
-    if len(others) in (0, len(table)) and {"before", "after", "metric"} <= set(table.columns):
+def _without_hidden(table: Table) -> tuple[Table, str, str]:
+    """Return a whole table without rows that would hide the others, what is left, and a note."""
+    if not table._is_whole or table.name not in _HIDDEN:
+        return table, "", ""
+    column, values, what = _HIDDEN[table.name]
+    where = f"where({column}={values!r})".replace("'", '"')
+    others = [row for row in table if row[column] is None or row[column] not in values]
+    if not others and "metric" in table.columns:
         others = [row for row in table if (row["before"], row["after"]) != (0, 0)]
-        what, where = "metrics that are 0 on both sides", "where(before=0, after=0)"
-    number = len(table) - len(others)
-    if not 0 < number < len(table):
-        return table, ""
-    return table._of(others), f"{number} {what} are left out: {table.name}.{where}"
+        what, where = "not 0 on both sides", "where(before=0, after=0)"
+    if len(others) in (0, len(table)):
+        return table, "", ""
+    return table._of(others), what, f"others: {table.name}.{where}"
 
 
 def _texts(rows: Table, name: str) -> list[str]:
     """Return a column as text, of which only what no cell could show is cut."""
     values = [row[name] for row in rows]
     floats = [value for value in values if isinstance(value, float)]
-    if rows.name == "metrics" and {"change", "unit"} <= set(rows.columns):
+    if _has_units(rows):
         return [_of_metric(name, row) for row in rows]
     if all(map(float.is_integer, floats)) and not _is_share(name) and not _is_factor(name):
         values = [int(value) if isinstance(value, float) else value for value in values]
     return [_cut(_text(name, value), _PROSE_CHARS) for value in values]
+
+
+def _has_units(rows: Table) -> bool:
+    """Tell whether the changes of metrics are shown with their units: percent, or points."""
+    return rows.name == "metrics" and {"change", "unit"} <= set(rows.columns)
 
 
 def _of_metric(name: str, row: Mapping[str, Any]) -> str:
@@ -202,7 +211,7 @@ def _of_metric(name: str, row: Mapping[str, Any]) -> str:
         digits = "1g" if 0 < abs(points) < 0.005 else "2f"
         return f"{points:{'+' if points else ''},.{digits}}{_POINTS}"
     if name == "change_percent" and value is not None:
-        return _text(name, value) + " " * len(_POINTS)
+        return _text(name, value) + " %".ljust(len(_POINTS))
     is_whole = unit == "count" and isinstance(value, float) and value.is_integer()
     return _text(name, int(value) if is_whole else value)
 
@@ -267,11 +276,11 @@ def _side_by_side(cells: Iterable[list[str]]) -> Iterator[str]:
 
 def html_of(table: Table) -> str:
     """Return the first rows and the most important columns as HTML."""
-    table, hidden = _without_hidden(table)
+    complete, (table, what, hidden) = table, _without_hidden(table)
     rows = table[:_SHOWN_ROWS]
     names = _chosen(rows)[:_SHOWN_COLUMNS]
-    if not names:
-        return f"<p>{_html(_size(table, names))}</p>"
+    if not rows or not names:
+        return f"<p>{_html(_size(complete, table, names, what))}</p>"
     lead, below = _below(rows)
     columns = []
     for name in names:
@@ -299,14 +308,53 @@ def html_of(table: Table) -> str:
     heads, *body = (f"<tr>{''.join(line)}</tr>" for line in zip(*columns))
     return (
         f"<table><thead>{heads}</thead><tbody>{''.join(body)}</tbody></table>"
-        f"<p>{_html(_rows(table, names))}</p>" + (f"<p>{_html(hidden)}</p>" if hidden else "")
+        f"<p>{_html(_rows(complete, table, names, what))}</p>"
+        + (f"<p>{_html(hidden)}</p>" if hidden else "")
     )
 
 
+def row_text(table: str, row: Mapping[str, Any]) -> str:
+    """Return the most important known values of a row, one per line."""
+    cells, note = _values(table, row)
+    wide = max((len(name) for name in cells), default=0)
+    indent = " " * (wide + len(_SPACE))
+    room = max(_terminal_width() - len(indent), _LEAST_TEXT)
+    lines = []
+    for name, text in cells.items():
+        parts = _lines(text, room) if name in _PROSE else [_cut(text, room, room // 2)]
+        lines.append(name.ljust(wide) + _SPACE + f"\n{indent}".join(parts))
+    return "\n".join([*lines, _filled(note)])
+
+
+def row_html(table: str, row: Mapping[str, Any]) -> str:
+    """Return the same as HTML."""
+    cells, note = _values(table, row)
+    return lines_html(cells.items()) + f"<p>{_html(note)}</p>"
+
+
+def _values(table: str, row: Mapping[str, Any]) -> tuple[dict[str, str], str]:
+    """Return the known values of a row as texts, the most important first, and what is left."""
+    first = [name for name in FIRST.get(table, "").split() if name in row]
+    known = [name for name in dict.fromkeys([*first, *row]) if row[name] is not None]
+    cells = {}
+    for name in known[: max(_SHOWN_ROWS, sum(name in known for name in first))]:
+        value, is_share = row[name], _is_share(f"_{name}")
+        is_whole = isinstance(value, float) and value.is_integer()
+        text = _text(name, int(value) if is_whole and not _is_factor(name) else value)
+        cells[visible(name)] = f"{text} %" if is_share and not isinstance(value, tuple) else text
+    unknown = len(row) - len(known)
+    note = f"row of {table}: {len(cells)} of {len(row)} values"
+    note += f", {unknown} None" if unknown else ""
+    return cells, note + ("; `dict(row)` has all" if len(cells) < len(row) else "")
+
+
 def _chosen(rows: Table) -> list[str]:
-    """Return the names of the columns to show, the most important first."""
-    if rows._is_chosen:
-        return rows.columns
+    """Return the names of the columns to show, the most important first, as in the whole table."""
+    return rows.columns if rows._is_chosen else rows._order()
+
+
+def order_of(rows: Table) -> list[str]:
+    """Return the order of the columns to show of a whole table."""
     first = [name for name in FIRST.get(rows.name, "").split() if name in rows.columns]
     known = [
         name
@@ -330,24 +378,29 @@ def _chosen(rows: Table) -> list[str]:
     return shown
 
 
-def _rows(table: Table, names: list[str]) -> str:
+def _rows(whole: Table, table: Table, names: list[str], what: str) -> str:
     """Return the number of rows and columns, or the reason why there are none."""
-    number = len(table)
+    number, shown = len(whole), min(len(table), _SHOWN_ROWS)
     if not number:
-        return f"{table.name}: no rows" + (f": {table.absent}" if table.absent else "")
-    shown = f"{_SHOWN_ROWS} of " if number > _SHOWN_ROWS else ""
-    rows = f"{shown}{number:,} row{'' if number == 1 else 's'}"
-    return f"{table.name}: {rows}, {len(names)} of {len(table.columns)} columns"
+        return f"{whole.name}: no rows" + (f": {whole.absent}" if whole.absent else "")
+    rows = f"{f'{shown} of ' if shown < number else ''}{number:,} row{'' if number == 1 else 's'}"
+    if what:
+        rows += f" ({what if shown == len(table) else f'of {len(table):,} {what}'})"
+    return f"{whole.name}: {rows}, {len(names)} of {len(whole.columns)} columns"
 
 
-def _size(table: Table, names: list[str]) -> str:
+def _size(whole: Table, table: Table, names: list[str], what: str) -> str:
     """Return this with what the headings omit of the names of their columns."""
+    heads = {_heading(table, name) for name in names}
     omitted = ["`_ns`"] if any(map(_is_time, names)) else []
     levels = dict.fromkeys(_level(table, name) for name in names)
     omitted += [f"`{level}`" for level in levels if level]
     notes = [f"omit {' and '.join(omitted)}"] if omitted else []
-    notes += ["write `_percent` as %"] if any(map(_is_share, names)) else []
-    return _rows(table, names) + (f"; headings {' and '.join(notes)}" if notes else "")
+    notes += ["write `_percent` as %"] if any(head.endswith("%") for head in heads) else []
+    is_changed = _has_units(table) and "change_percent" in names
+    notes += ["write `change_percent` as change"] if is_changed else []
+    headings = f"; headings {' and '.join(notes)}" if notes else ""
+    return _rows(whole, table, names, what) + headings
 
 
 def _left_out(rows: Table, names: list[str]) -> list[str]:
@@ -395,6 +448,8 @@ def _level(table: Table, column: str) -> str:
 
 def _heading(table: Table, column: str) -> str:
     text = visible(column[len(_level(table, column)) :])
+    if _has_units(table) and column in _HEADINGS:
+        return _HEADINGS[column]
     if _is_share(f"_{text}"):
         return f"{text[: -len(_SHARE)]} %".lstrip()
     return text[:-3] if _is_time(text) else text

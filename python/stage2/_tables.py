@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import itertools
 import json
 from pathlib import Path
 from typing import (
@@ -24,7 +25,7 @@ from typing import (
     overload,
 )
 
-from ._show import FIRST, LEVELS, html_of, text_of
+from ._show import FIRST, LEVELS, html_of, order_of, row_html, row_text, text_of
 
 if TYPE_CHECKING:
     import pandas
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 _NAMED = 3
 _LISTED = 6
+_LISTED_TEXT = 40
+"""Longer names, such as those of kernels, are cut where names are listed."""
 _OF_FRAMES = {
     "dtypes": "descriptions",
     "empty": "not table",
@@ -67,6 +70,8 @@ _OF_FRAMES = {
 """What tables have instead of what pandas and polars users look for."""
 _LIKE_ATTRIBUTES = 0.82
 """What is less like an attribute (`describe`, `sample`) is rather looked for in frames."""
+_INTERVALS = ("interval", "interval_percent")
+"""Columns of pairs, which are two columns in frames, so that they compare and sort."""
 _INT64_MAX = 2**63 - 1
 _MAX_LEVELS = 8
 """Levels of lists and objects in a row; reports have four. Polars takes minutes for hundreds."""
@@ -89,6 +94,9 @@ def _declared() -> dict[str, dict[str, list[Any]]]:
 
 class _Row(Dict[str, Any]):
     """A row, or an object in one: read-only, because all parts of a table share it."""
+
+    _table = ""
+    """The name of the table; empty: it is an object in a row."""
 
     if not TYPE_CHECKING:
 
@@ -122,7 +130,22 @@ class _Row(Dict[str, Any]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle the row without methods that change it."""
-        return _Row, (dict(self),)
+        return _row_of, (self._table, dict(self))
+
+    def __repr__(self) -> str:
+        """Show the most important values that are known, one per line."""
+        return row_text(self._table, self) if self._table else super().__repr__()
+
+    def _repr_html_(self) -> str | None:
+        """Show the same in a notebook."""
+        return row_html(self._table, self) if self._table else None
+
+
+def _row_of(table: str, values: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> _Row:
+    """Return a row of the table with this name."""
+    row = _Row(values)
+    row._table = table
+    return row
 
 
 class _Column(List[Any]):
@@ -201,7 +224,9 @@ class Table(List[Mapping[str, Any]]):
         ]
         first = [column for column in FIRST.get(name, "").split() if column in known]
         columns = [*first, *(column for column in known if column not in first)]
-        super().__init__(_Row((name, row.get(name)) for name in columns) for row in flat)
+        super().__init__(
+            _row_of(name, ((column, row.get(column)) for column in columns)) for row in flat
+        )
         self.name = name
         """The name of the table, as `Run.table` takes it."""
         self.columns = columns
@@ -210,6 +235,10 @@ class Table(List[Mapping[str, Any]]):
         """Why there are no rows, and what to do to get some; None where there are rows."""
         self._is_chosen = False
         """Whether someone chose the columns: then all are shown, in their order."""
+        self._is_whole = True
+        """Whether nobody chose rows: then those that matter are shown."""
+        self._shown: list[str] = []
+        """The order in which columns are shown, which parts of a table share; empty: not asked."""
 
     @property
     def descriptions(self) -> dict[str, str]:
@@ -377,11 +406,14 @@ class Table(List[Mapping[str, Any]]):
 
     def copy(self) -> Table:
         """Return a table of the same rows."""
-        return self[:]
+        same = self[:]
+        same._is_whole = self._is_whole
+        return same
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle the table without methods that change it."""
-        return _restored, (self.name, list(self), self.columns, self.absent, self._is_chosen)
+        state = (self._is_chosen, self._is_whole, self._shown)
+        return _restored, (self.name, list(self), self.columns, self.absent, *state)
 
     if not TYPE_CHECKING:
 
@@ -433,6 +465,7 @@ class Table(List[Mapping[str, Any]]):
         rows = ({name: row.get(name) for name in columns} for row in [*self, *other])
         whole = self._of(rows)
         whole.columns, whole._is_chosen = columns, self._is_chosen and other._is_chosen
+        whole._is_whole = self._is_whole and other._is_whole
         whole.absent = self.absent if not whole else None
         return whole
 
@@ -484,7 +517,15 @@ class Table(List[Mapping[str, Any]]):
 
     def _of(self, rows: Iterable[Mapping[str, Any]]) -> Table:
         """Return a table of the same name and columns with these rows."""
-        return _restored(self.name, rows, self.columns, self.absent, self._is_chosen)
+        order = [] if self._is_chosen else self._order()
+        return _restored(
+            self.name, rows, self.columns, self.absent, self._is_chosen, is_whole=False, shown=order
+        )
+
+    def _order(self) -> list[str]:
+        """Return the order in which columns are shown, which does not depend on the rows chosen."""
+        self._shown = self._shown or order_of(self)
+        return self._shown
 
     def _no_column(self, name: str) -> str:
         said = f"the table {self.name!r} has no column {name!r}"
@@ -514,7 +555,7 @@ class Table(List[Mapping[str, Any]]):
 
         The types are `Int64`, `float64`, `boolean` and the type that pandas gives text, whatever
         the table holds, so times stay exact and frames of several runs can be concatenated. A tuple
-        is one object in a cell.
+        is one object in a cell, but an interval is two columns: `interval.low`, `interval.high`.
 
         Raises:
             ImportError: pandas is not installed.
@@ -547,8 +588,8 @@ class Table(List[Mapping[str, Any]]):
         """Return a `polars.DataFrame` of shape (rows, columns), with all or with these columns.
 
         The types are the same whatever the table holds, so `polars.concat` takes frames of several
-        runs. A tuple is a polars list, and an object in it a struct. A value that may have several
-        types is JSON text.
+        runs. A tuple is a polars list, and an object in it a struct, but an interval is two
+        columns: `interval.low`, `interval.high`. A value that may have several types is JSON text.
 
         Raises:
             ImportError: polars is not installed.
@@ -589,7 +630,8 @@ class Table(List[Mapping[str, Any]]):
 
     def _type(self, name: str, values: list[Any]) -> Type | None:
         """Return the type of a column; None if it is not declared, or a value has another one."""
-        declared = _declared().get(self.name, {}).get(name)
+        interval = name.rpartition(".")[0] in _INTERVALS
+        declared = ["float"] if interval else _declared().get(self.name, {}).get(name)
         if declared is None or not all(_fits(value, declared[0]) for value in values):
             return None
         kind: Type = declared[0]
@@ -597,7 +639,12 @@ class Table(List[Mapping[str, Any]]):
 
     def _by_column(self) -> Iterator[tuple[str, list[Any]]]:
         for name in self.columns:
-            yield name, [row[name] for row in self]
+            values = [row[name] for row in self]
+            if name not in _INTERVALS:
+                yield name, values
+                continue
+            for at, end in enumerate(("low", "high")):
+                yield f"{name}.{end}", [pair and pair[at] for pair in values]
 
 
 def _restored(
@@ -606,11 +653,14 @@ def _restored(
     columns: list[str],
     absent: str | None,
     is_chosen: bool = False,
+    is_whole: bool = True,
+    shown: Sequence[str] = (),
 ) -> Table:
     """Return a table of rows that were in one."""
     part = Table(name, (), absent)
-    list.extend(part, (row if isinstance(row, _Row) else _Row(row) for row in rows))
+    list.extend(part, (row if isinstance(row, _Row) else _row_of(name, row) for row in rows))
     part.columns, part._is_chosen = columns, is_chosen
+    part._is_whole, part._shown = is_whole, list(shown)
     return part
 
 
@@ -726,10 +776,15 @@ def _any_of(value: Any) -> list[Any]:
 
 
 def _listed(names: Iterable[object]) -> str:
+    """Return as many names as fit a line or two, and how many others there are."""
     texts = [repr(name) for name in names]
-    shown = ", ".join(text if len(text) <= 60 else f"{text[:59]}\u2026" for text in texts[:_LISTED])
-    more = len(texts) - _LISTED
-    return shown + (f" and {more} more" if more > 0 else "")
+    texts = [
+        text if len(text) <= _LISTED_TEXT else f"{text[:38]}\u2026{text[-1]}" for text in texts
+    ]
+    ends = itertools.accumulate(len(text) + len(", ") for text in texts)
+    fit = sum(end <= _LISTED * _LISTED_TEXT // 2 for end in list(ends)[:_LISTED])
+    more = len(texts) - fit
+    return ", ".join(texts[:fit]) + (f" and {more} more" if more > 0 else "")
 
 
 def _not_installed(library: str) -> ImportError:

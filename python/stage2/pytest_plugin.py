@@ -11,12 +11,17 @@ All arguments are keywords. The failure message is the output of `stage2-launch 
 
 from __future__ import annotations
 
+import re
+import shlex
 from typing import Protocol, Sequence
 
 import pytest
 
-from ._diff import FAILED, DiffError, Side, compare, condition_options, named
+from ._diff import FAILED, DiffError, Side, compare, condition_options, named, words_of
 from ._install import InstallError
+
+_MORE = re.compile(r"(?<=more: )--full\b.*")
+"""What a test cannot add to the command, because nobody typed one."""
 
 
 class Gate(Protocol):
@@ -81,15 +86,17 @@ def _compare(
             pytrace=False,
         )
     why = None
+    sides = {"baseline": baseline, "run": run}
     try:
         options = [*options, *(["--strict"] if strict else [])]
-        done = compare({"baseline": baseline, "run": run}, options, timeout_s)
+        done = compare(sides, options, timeout_s)
     except (DiffError, InstallError) as error:
         why = str(error)
     # Outside of the handler: pytest shows the error that is being handled as well.
     if why is not None:
         pytest.fail(why, pytrace=False)
-    output = done.stdout + done.stderr
+    whole = shlex.join(["stage2-launch", "diff", "--full", *words_of(sides)])
+    output = _MORE.sub(lambda _: whole, done.stdout) + done.stderr
     if done.returncode == FAILED:
         # Some condition failed, or could not be evaluated, because a stage or a number is missing.
         pytest.fail(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import re
 import subprocess
 from pathlib import Path
@@ -161,29 +162,43 @@ def test_tables_show_the_change_first(monkeypatch: pytest.MonkeyPatch) -> None:
     before, after = (stage2.load(SAMPLES / name) for name in ("vllm_sorting", "vllm_server"))
     change = stage2.diff(before, after)
     head, first, *_ = str(change.metrics).splitlines()
-    assert head.split() == ["stage", "metric", "before", "after", "change", "%", "word"]
+    assert head.split() == ["stage", "metric", "before", "after", "change", "word"]
     step = change.metrics.row(stage="decode", metric="step_ms")
-    assert first.split()[-2:] == [f"{step['change_percent']:.2f}", step["word"]]
+    assert first.split()[-3:] == [f"{step['change_percent']:.2f}", "%", step["word"]]
     # What changed is shown, of all stages; the rest is counted, and shown if asked for.
     lines = str(change.metrics).splitlines()
     (size,) = (at for at, line in enumerate(lines) if line.startswith("metrics: "))
-    changed = change.metrics.where(verdict=["increased", "decreased", "unknown"])
+    changed = change.metrics.where(verdict=["increased", "decreased"])
     pairs = list(zip(changed["stage"], changed["metric"]))
     assert [tuple(line.split()[:2]) for line in lines[1:size]] == pairs
+    said = f"{len(pairs)} of {len(change.metrics)} rows (changed beyond noise), "
+    others = 'others: metrics.where(verdict=["none", "unknown"])'
+    for shown in (_flat(change.metrics), change.metrics._repr_html_()):
+        assert said in shown and others in shown.replace("&quot;", '"')
+    # A part has the rows that someone asked for.
+    for table in (change.metrics, change.work):
+        for part in (table.head(3), table.where(stage="mixed")[:3], table[["stage"]].head(3)):
+            assert str(part).splitlines()[4].startswith(f"{table.name}: 3 rows, ")
+            assert "beyond noise" not in part._repr_html_()
+    mixed = change.metrics.where(stage="mixed")
+    assert [line.split()[1] for line in str(mixed).splitlines()[1:3]] == mixed["metric"][:2]
+    for same in (change.work.copy(), pickle.loads(pickle.dumps(change.work))):
+        assert str(same) == str(change.work)
     none = change.metrics.where(verdict="none")
-    said = f"{len(none)} metrics without a change beyond noise are left out: metrics.where(verd"
-    assert said in _flat(change.metrics) and said in change.metrics._repr_html_()
     # A share changes by points; in the frame, by percent of itself.
     listed = [*lines[1:size], *str(none.where(stage="decode")).splitlines()[1:21]]
     shown = {line.split()[1]: line.split()[2:] for line in listed}
     assert shown["gpu_busy_percent"][2:4] == ["+10.22", "points"]
     assert change.metrics.row(stage="decode", metric="gpu_busy_percent")["change_percent"] > 34
-    # What is 0 on both sides takes no room, unless it is looked for.
-    zero = change.metrics.where(before=0, after=0)
+    # Where nothing changed, what is 0 on both sides takes no room, unless it is looked for.
+    same = stage2.diff(before, before).metrics
+    zero = same.where(before=0, after=0)
+    left_out = f"(of {len(same) - len(zero)} not 0 on both sides), "
+    assert left_out in _flat(same) and left_out in same._repr_html_()
+    assert "others: metrics.where(before=0, after=0)" in str(same)
     of_decode = set(zero.where(stage="decode")["metric"])
-    assert "window_transfer_percent" in of_decode and not of_decode & set(shown)
-    left_out = f"{len(zero)} metrics that are 0 on both sides are left out: metrics.where("
-    assert left_out in str(none) and left_out in none._repr_html_()
+    shown_of_same = {line.split()[1] for line in str(same).splitlines()[1:21]}
+    assert "window_transfer_percent" in of_decode and not of_decode & shown_of_same
     one = zero.where(metric="window_transfer_percent")
     one = one[["metric", "change", "unit", "change_percent", "word"]]
     assert str(one).splitlines()[1].split()[-3:] == ["0.00", "points", "equal"]
@@ -193,11 +208,11 @@ def test_tables_show_the_change_first(monkeypatch: pytest.MonkeyPatch) -> None:
     for column in change.metrics.columns:
         some = change.metrics[["metric", "unit", column]].head(3)
         assert str(some) and some._repr_html_()
-    assert shown["kernels"] == ["211", "211", "0.00", "equal"]
-    assert shown["tokens_per_s"][2:] == ["+34.70", "higher"]
+    assert shown["kernels"] == ["211", "211", "0.00", "%", "equal"]
+    assert shown["tokens_per_s"][2:] == ["+34.70", "%", "higher"]
     head, first, *_ = str(change.work).splitlines()
     assert "word" in head.split() and "shorter" in first.split() and "new" in str(change.work)
-    assert f"{len(change.work.where(verdict='none'))} rows without a change" in str(change.work)
+    assert f" of {len(change.work)} rows (changed beyond noise)" in str(change.work)
     assert set(change.work.where(verdict="none")["word"]) == {
         "equal",
         "new",
@@ -220,6 +235,24 @@ def test_tables_show_the_change_first(monkeypatch: pytest.MonkeyPatch) -> None:
     heading = "<abbr title='change_percent'>change %</abbr></th>"
     assert "<th" in change.work._repr_html_() and heading in change.work._repr_html_()
     assert "headings" in str(change.work) and "headings" not in change.work._repr_html_()
+
+
+@needs_launcher
+def test_a_comparison_is_written_as_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(SAMPLES)
+    change = stage2.diff("vllm_sorting", "vllm_server", fail_if="decode.step_ms<-5%")
+    assert change.verdict == change.lines["verdict"] and change.verdict.startswith("Changed")
+    # Also from elsewhere, and with the condition that failed.
+    monkeypatch.chdir(tmp_path)
+    page = change.write_html("page.html")
+    assert page == tmp_path / "page.html" and "decode.step_ms&lt;-5%" in page.read_text()
+    missing = tmp_path / "no"
+    why = f"^the page was not written: the folder {missing} does not exist; make it, or choose an"
+    with pytest.raises(stage2.DiffError, match=why) as caught:
+        change.write_html(missing / "page.html")
+    assert "--" not in str(caught.value)
+    with pytest.raises(stage2.DiffError, match=r"^only a comparison that `stage2"):
+        stage2.Diff(change.comparison).write_html("page.html")
 
 
 @needs_launcher
@@ -258,6 +291,19 @@ def test_an_interval_is_also_relative() -> None:
     assert percent[0] == pytest.approx((-71.8, -55.2), abs=0.05) and percent[1] is None
     assert change.work["interval_percent"] == [(-30.0, -20.0), None, None]
     assert change.work["word"][1:] == ["new", "gone"]
+    # In frames, the ends are columns that compare and sort.
+    for library in ("pandas", "polars"):
+        pytest.importorskip(library)
+        for table in (change.metrics, change.work, stage2.Table("work"), stage2.Table("metrics")):
+            frame: Any = getattr(table, f"to_{library}")()
+            ends = [name for name in frame.columns if name.startswith("interval")]
+            assert ends == [
+                f"interval{of}.{end}" for of in ("_percent", "") for end in ("low", "high")
+            ]
+            assert {str(frame[name].dtype).lower() for name in ends} == {"float64"}
+        frame = getattr(change.metrics, f"to_{library}")(["interval"])
+        assert list(frame.columns) == ["interval.low", "interval.high"]
+        assert frame["interval.low"][0] == -8.96 and frame["interval.high"].max() == -6.89
     shown = change.metrics[["interval", "interval_percent"]]
     assert str(shown).splitlines()[1] == "(-8.96, -6.89)  (-71.79, -55.21)"
 

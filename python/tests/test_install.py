@@ -59,7 +59,8 @@ def test_a_gate_fails_with_the_comparison(
     said: str | None,
 ) -> None:
     launcher = pytester.path / "stage2-launch"
-    launcher.write_text(f'#!/bin/sh\necho "told: $*"\nexit {status}\n')
+    more = "echo '      more: --full (next, noise)'"
+    launcher.write_text(f'#!/bin/sh\necho "told: $*"\n{more}\nexit {status}\n')
     launcher.chmod(0o755)
     monkeypatch.setattr(_install, "_launchers", lambda: iter([launcher]))
     words = f"baseline='old', fail_if=[{fails_if}], expect=[{fails_if}]"
@@ -76,3 +77,6 @@ def test_a_gate_fails_with_the_comparison(
         given = "--fail-if=decode.step_ms>+5% --expect=decode.step_ms>+5%"
         told = f"told: diff {given} --fail-if=prefill.busy>1 --strict old --against new-1 new-2"
         result.stdout.fnmatch_lines([f"*{told}*"])
+    if status == 1:
+        whole = "more: stage2-launch diff --full old --against new-1 new-2"
+        result.stdout.fnmatch_lines([f"*{whole}"])

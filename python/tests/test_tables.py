@@ -321,9 +321,14 @@ def test_a_part_of_a_table_is_a_table() -> None:
 
 
 def test_each_column_has_a_description() -> None:
-    for name in EMPTY.tables:
-        for column, text in EMPTY.table(name).descriptions.items():
-            assert text, (name, column)
+    # Each stands alone: it refers to columns by their names only, not by their order.
+    refers = re.compile(
+        r"here and below|the (next two|former|latter)|of these, ns|^Of so|is late in\."
+    )
+    tables = [*(EMPTY.table(name) for name in EMPTY.tables), stage2.Table("metrics")]
+    for table in [*tables, stage2.Table("work"), stage2.Table("conditions")]:
+        for column, text in table.descriptions.items():
+            assert text.endswith(".") and not refers.search(text), (table.name, column, text)
 
 
 def test_what_idle_time_holds_is_said() -> None:
@@ -338,6 +343,9 @@ def test_what_idle_time_holds_is_said() -> None:
 
 
 def test_a_heading_or_a_value_leads_to_its_column() -> None:
+    kernels = sample("vllm_sorting").kernels
+    listed = kernels.where(stage="decode", short="x").absent or ""
+    assert len(listed) < 200 and "'nvjet_sm90_tst_" in listed and listed.endswith(" more")
     stages = sample("vllm_sorting").stages
     said: dict[str, str] = {
         "p50": "did you mean 'p50_ns'?",
@@ -610,13 +618,13 @@ def test_operators_do_not_hide_the_stages() -> None:
     stages = sample("runner").stages
     shown = str(stages)
     where = 'stages.where(apart="operator")'
-    assert (
-        "aten::" not in shown
-        and f"22 operators that lie in no stage are left out: {where}" in shown
-    )
-    assert "aten::" not in stages._repr_html_() and "22 operators" in stages._repr_html_()
+    said = "stages: 3 of 25 rows (without operators that lie in no stage), "
+    assert "aten::" not in shown and said in shown and f"others: {where}" in shown
+    assert "aten::" not in stages._repr_html_() and said in stages._repr_html_()
     assert len(stages) == 25 and "aten::" in str(stages.where(apart="operator"))
-    assert "left out" not in str(sample("vllm_sorting").stages)
+    assert "aten::" in str(stages.where(lambda row: True))
+    assert stages.where(stage="no")._repr_html_().startswith("<p>stages: no rows: no row has")
+    assert "without" not in str(sample("vllm_sorting").stages)
 
 
 def test_what_is_no_attribute_or_key_leads_to_what_is_meant() -> None:
@@ -641,12 +649,11 @@ def test_what_is_no_attribute_or_key_leads_to_what_is_meant() -> None:
         print(run.summary)
     with pytest.raises(TypeError, match="not the table 'stages' itself"):
         run.to_pandas(run.stages)
-    change: Any = stage2.Diff({"lines": [], "verdict": "Changed", "stages": []})
-    with pytest.raises(
-        AttributeError, match=r"a Diff has no attribute 'verdict'; use `lines\['verd"
-    ):
-        print(change.verdict)
-    with pytest.raises(AttributeError, match="its tables: `metrics` and `work`"):
+    lines = [{"label": "noise", "text": "none"}]
+    change: Any = stage2.Diff({"lines": lines, "verdict": "Changed", "stages": []})
+    with pytest.raises(AttributeError, match=r"a Diff has no attribute 'noise'; use `lines\['noi"):
+        print(change.noise)
+    with pytest.raises(AttributeError, match="use `metrics`, `work` or `write_html`"):
         print(change.to_pandas)
     assert copy.copy(change).lines == change.lines
     assert not hasattr(run.stages, "__array__")
@@ -788,10 +795,39 @@ def test_names_are_cut_where_they_stay_different(monkeypatch: pytest.MonkeyPatch
         assert any(text.startswith("nvjet_sm90_tst_128x16") and "TNT" in text for text in shown)
         assert len(set(shown)) == len(set(kernels["short"][:20])) == 18
         assert "(8, 12, 1)" in str(kernels) and "\N{HORIZONTAL ELLIPSIS}" * 2 not in str(kernels)
-    # The grid tells no rows apart, so it stands where it did.
+    # A part has the columns in the order of the whole, also where the grid tells no rows apart.
     monkeypatch.setenv("COLUMNS", "160")
+    order = ["stage", "short", "launch.grid", "calls", "total", "mean", "class"]
     attention = kernels.where(**{"class": "attention", "stage": "decode"})[:2]
-    assert str(attention).splitlines()[0].split()[:3] == ["stage", "short", "calls"]
+    for part in (kernels, attention, kernels.sort_by("calls")[:5], kernels[:0] + kernels[:1]):
+        assert str(part).splitlines()[0].split()[:7] == order
+
+
+def test_a_row_shows_what_is_known_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    run = sample("vllm_sorting")
+    row = run.stages.row(stage="decode")
+    first, *_, note = lines = str(row).splitlines()
+    assert repr(row) == str(row) and len(lines) == 21 and first.split() == ["stage", "decode"]
+    shown = {line.split()[0]: line.split(None, 1)[1] for line in lines[:-1]}
+    assert shown["p50_ns"] == "4.62 ms" and shown["idle_percent"] == "66.75 %"
+    assert shown["tokens_per_s"] == "3,432" and list(shown)[:18] == run.stages.columns[:18]
+    none = sum(value is None for value in row.values())
+    assert note == f"row of stages: 20 of 86 values, {none} None; `dict(row)` has all"
+    html = row._repr_html_()  # type: ignore[attr-defined]
+    assert "4.62 ms" in html and "20 of 86 values" in html
+    for name in run.tables:
+        for row in run.table(name)[:3]:
+            assert max(map(len, str(row).splitlines())) <= 80, row
+            assert not re.search(r"  (None|-)$", str(row), re.MULTILINE), row
+    cause = str(run.host_causes[0]).splitlines()
+    assert cause[1].split() == ["percent", "28.89", "%"]
+    # What is in a row, and copies, are dictionaries as before.
+    devices = run.stages[0]["devices"]
+    assert repr(devices).startswith("({'device': ") and devices[0]._repr_html_() is None
+    assert repr(dict(row)).startswith("{'") and json.loads(json.dumps(row)) is not None
+    for same in (copy.deepcopy(row), pickle.loads(pickle.dumps(row))):
+        assert same == row == dict(row) and str(same) == str(row)
 
 
 def test_numbers_are_aligned_on_the_right(monkeypatch: pytest.MonkeyPatch) -> None:

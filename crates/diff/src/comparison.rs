@@ -440,22 +440,22 @@ pub struct WorkTotal {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MetricChange {
-    /// Its name, as a condition names it.
+    /// Name of the metric, as in a condition.
     pub metric: String,
-    /// Its unit.
+    /// Unit of the values.
     pub unit: MetricUnit,
     /// Which way is better.
     pub better: Better,
-    /// Median over the runs before, or the mean of what is a part of the mean step (window, busy and idle times, their
-    /// causes, and times of kernels); null: no run has it.
+    /// Median over the runs before, or the mean for parts of the mean step (window, busy and idle times, their causes,
+    /// and times of kernels); null: no run has it.
     pub before: Option<f64>,
     /// Median over the runs after the change, or the mean, as [`MetricChange::before`] is; null: no run has it.
     pub after: Option<f64>,
-    /// In the unit.
+    /// The value after minus the one before, in the unit.
     pub change: Option<f64>,
     /// Percent of the value before, also of a share; null: that is zero or not known.
     pub change_percent: Option<f64>,
-    /// What that comes to.
+    /// Whether the value changed beyond noise.
     pub verdict: Verdict,
     /// The verdict in the words of the pages, such as `within noise`, `inconclusive`, `better` or `not comparable`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -466,10 +466,10 @@ pub struct MetricChange {
     /// larger than the threshold of the noise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<[f64; 2]>,
-    /// Each run before, where there are several.
+    /// Values of the runs before, where there are several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub before_runs: Vec<f64>,
-    /// Each run after.
+    /// Values of the runs after the change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after_runs: Vec<f64>,
 }
@@ -668,7 +668,7 @@ impl MatchedBy {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkChange {
-    /// What it is.
+    /// Kind of the work.
     pub kind: WorkKind,
     /// Class of a kernel; empty for other work and older reports.
     pub class: String,
@@ -679,7 +679,7 @@ pub struct WorkChange {
     pub before: Option<WorkSide>,
     /// After; null: it vanished.
     pub after: Option<WorkSide>,
-    /// How the two were brought together; null: one is missing.
+    /// How the work of both sides was matched; null: one side has none.
     pub matched_by: Option<MatchedBy>,
     /// Time after minus time before, ns per [`StageChange::per`]; what is missing counts as none.
     pub change_ns: f64,
@@ -719,7 +719,7 @@ impl WorkChange {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkSide {
-    /// Its name: short for a kernel.
+    /// Name of the work: the short one of a kernel.
     pub name: String,
     /// Sum of its durations, ns per [`StageChange::per`].
     pub ns: f64,
@@ -756,14 +756,14 @@ impl Outcome {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ConditionResult {
-    /// As the user wrote it.
+    /// The condition as the user wrote it.
     pub condition: String,
     /// The change is demanded (`--expect`), where others forbid one (`--fail-if`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub expected: bool,
-    /// What became of it.
+    /// What became of the condition.
     pub outcome: Outcome,
-    /// Why, with the numbers.
+    /// The reason for the outcome, with the numbers.
     pub text: String,
 }
 

@@ -97,22 +97,22 @@ impl NoiseMethod {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Noise {
-    /// How it is known.
+    /// How the noise is known.
     pub method: NoiseMethod,
-    /// Smaller differences are none; in the unit of the number. Null: a side has no number.
+    /// Smaller differences count as none; in the unit of the number. Null: a side has no number.
     pub threshold: Option<f64>,
     /// Probability of such ranks if nothing changed; null: no rank test.
     pub p_value: Option<f64>,
-    /// What the runs show is less than counts: the least change, or the least part of the stage.
+    /// Whether what the runs show is less than counts: the least change, or the least part of the stage.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub too_small: bool,
-    /// Every change that the runs allow reads 0.0 %.
+    /// Whether every change that the runs allow reads 0.0 %.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub equal: bool,
-    /// The sides are hardly comparable, so that nothing is judged.
+    /// Whether the sides are hardly comparable, so that nothing is judged.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unlike: bool,
-    /// There is no difference beyond noise, but the noise allows the number to be twice or half the one before: the runs do not tell.
+    /// Whether the noise allows the number to be twice or half the one before, so that the runs do not tell.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exceeds_value: bool,
     /// If a side is a single run: the noise within it, and within the runs that it is compared with, in the unit of the

@@ -10,21 +10,21 @@ use serde::{Deserialize, Serialize};
 pub struct CounterRow {
     /// Launches that ncu profiled of this kernel, configuration and GPU.
     pub launches_profiled: u64,
-    /// Stage in which they were profiled; null: ncu's tables do not say, and they ran in several.
+    /// Stage in which these launches were profiled; null: ncu's tables do not say, and they ran in several.
     pub profiled_in: Option<String>,
     /// Why they describe the profiled launches only, and give no rate; null: they stand for the row.
     pub one_launch: Option<String>,
-    /// Throughput of the multiprocessors.
+    /// Throughput of the multiprocessors, percent of the peak.
     pub sm_percent: Option<f64>,
-    /// Throughput of caches and memory, whichever is busiest.
+    /// Throughput of caches and memory, whichever is busiest, percent of the peak.
     pub memory_percent: Option<f64>,
-    /// Throughput of the device's memory.
+    /// Throughput of the device's memory, percent of the peak.
     pub dram_percent: Option<f64>,
-    /// Warps that were active, of those that fit.
+    /// Warps that were active, percent of those that fit.
     pub achieved_occupancy_percent: Option<f64>,
-    /// Cycles in which a tensor pipe was active.
+    /// Cycles in which a tensor pipe was active, percent.
     pub tensor_pipe_percent: Option<f64>,
-    /// Hits of the L2 cache.
+    /// Hits of the L2 cache, percent of its accesses.
     pub l2_hit_percent: Option<f64>,
     /// Operations of one launch by type.
     pub flops: Flops,
@@ -50,11 +50,11 @@ pub struct RuleRow {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Flops {
-    /// Double precision, without tensor cores.
+    /// FLOPs in double precision, without tensor cores.
     pub fp64: Option<f64>,
-    /// Single precision, without tensor cores.
+    /// FLOPs in single precision, without tensor cores.
     pub fp32: Option<f64>,
-    /// Half precision and bfloat16, without tensor cores.
+    /// FLOPs in half precision and bfloat16, without tensor cores.
     pub fp16: Option<f64>,
     /// FLOPs of the tensor cores by type of their inputs: `bf16`, `tf32`, ...; empty: not measured.
     pub tensor: BTreeMap<String, f64>,
@@ -98,11 +98,11 @@ pub enum Bound {
 pub struct Roofline {
     /// Operations of one launch.
     pub flops: Option<f64>,
-    /// Those of tensor cores.
+    /// Operations of the tensor cores in one launch.
     pub tensor_flops: Option<f64>,
     /// DRAM bytes of one launch.
     pub dram_bytes: Option<f64>,
-    /// Those that were read.
+    /// DRAM bytes that one launch read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dram_read_bytes: Option<f64>,
     /// Arithmetic intensity: operations per DRAM byte.
@@ -119,7 +119,7 @@ pub struct Roofline {
     pub bandwidth_share: Option<f64>,
     /// Share of what is attainable at this intensity; what is missing to 1 is the distance to the roof.
     pub attainable_share: Option<f64>,
-    /// What holds it up.
+    /// What limits the kernel.
     pub bound: Option<Bound>,
     /// How `bound` came about, with the numbers.
     pub bound_why: Option<String>,

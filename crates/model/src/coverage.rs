@@ -111,17 +111,17 @@ pub struct ProcessCoverage {
     pub file: String,
     /// Process id, in its own namespace.
     pub pid: Option<u32>,
-    /// Its parent's.
+    /// Process id of its parent.
     pub ppid: Option<u32>,
     /// Host name.
     pub host: Option<String>,
     /// Path of the executable.
     pub exe: Option<String>,
-    /// Its arguments.
+    /// Arguments of the process.
     pub argv: Option<Vec<String>>,
     /// Version of the collector.
     pub collector: Option<String>,
-    /// Its GPU was simulated.
+    /// Whether its GPU was simulated.
     pub simulated: bool,
     /// Why GPU collection was off, if it was.
     pub gpu_off: Option<String>,
@@ -252,13 +252,13 @@ pub enum FileEnding {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FileState {
-    /// How it ends.
+    /// How the file ends.
     pub ending: FileEnding,
     /// Bytes behind the last whole frame.
     pub torn_bytes: u64,
     /// Frames that were damaged.
     pub corrupt_frames: u64,
-    /// Bytes of those.
+    /// Bytes of the damaged frames.
     pub corrupt_bytes: u64,
     /// Frames and records of a kind that this version does not know.
     pub unknown_records: u64,
@@ -268,13 +268,13 @@ pub struct FileState {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Undefined {
-    /// Names of kernels, ranges and domains.
+    /// Undefined names of kernels, ranges and domains.
     pub names: u64,
-    /// Shapes of kernels.
+    /// Undefined shapes of kernels.
     pub shapes: u64,
-    /// Queues of GPU work.
+    /// Undefined queues of GPU work.
     pub queues: u64,
-    /// Paths of ranges.
+    /// Undefined paths of ranges.
     pub paths: u64,
     /// Ranges that GPU work names and that are not defined, or closed millions of ranges before;
     /// that work is counted as unattributed.
@@ -326,7 +326,7 @@ counts! {
     attributed: "GPU records in a range",
     /// GPU records launched while no range of the workload was open.
     outside_ranges: "GPU records outside of ranges",
-    /// The part of those that was launched in a range of a library (NCCL, cuBLAS, ...).
+    /// The part of `outside_ranges` that was launched in a range of a library (NCCL, cuBLAS, ...).
     in_library_ranges: "GPU records in ranges of libraries alone",
     /// GPU records whose launch could not be placed.
     unattributed: "GPU records unattributed",

@@ -60,18 +60,18 @@ pub struct EngineSteps {
     pub timed_steps: u64,
     /// Total time of the timed steps, ns.
     pub timed_ns: u64,
-    /// Median time, ns; null: no step is timed.
+    /// Median time of a step, ns; null: no step is timed.
     pub p50_ns: Option<u64>,
     /// 99th percentile, ns; null for too few steps ([`P99_VALUES`](stage2_contract::stats::P99_VALUES)).
     pub p99_ns: Option<u64>,
-    /// Longest time, ns; null: no step is timed.
+    /// Time of the longest step, ns; null: no step is timed.
     #[serde(default)]
     pub max_ns: Option<u64>,
     /// Sample standard deviation of the times, ns; null: of fewer than two, or not known.
     #[serde(default)]
     pub std_ns: Option<u64>,
-    /// Mean number of requests whose prompt was read in a step. This and the next means are of the timed steps; of all
-    /// steps if none is timed.
+    /// Mean number of requests whose prompt was read in a step. All means are over the timed steps, or over all steps
+    /// if none is timed.
     pub prefill_requests_mean: f64,
     /// Mean number of prompt tokens; null: not known.
     pub prefill_tokens_mean: Option<f64>,
@@ -145,7 +145,7 @@ pub struct EngineStepRow {
     pub steps: u64,
     /// Number of timed steps.
     pub timed_steps: u64,
-    /// Median time, ns; null: no step is timed.
+    /// Median time of a step, ns; null: no step is timed.
     pub p50_ns: Option<u64>,
     /// 99th percentile, ns; null for too few steps.
     pub p99_ns: Option<u64>,
@@ -311,11 +311,11 @@ pub struct RequestRow {
     pub cached_tokens: u64,
     /// Number of output tokens.
     pub output_tokens: u64,
-    /// As in [`EngineRequests::queue`].
+    /// Time from the arrival to the scheduling of the first step, ns.
     pub queue_ns: Option<u64>,
-    /// As in [`EngineRequests::first_token`].
+    /// Time from the arrival to the first token, ns.
     pub first_token_ns: Option<u64>,
-    /// As in [`EngineRequests::token`].
+    /// Mean time per output token after the first one, ns.
     pub token_ns: Option<u64>,
     /// GPU time of the request, ns; null: not known.
     pub gpu_ns: Option<u64>,

@@ -49,7 +49,7 @@ pub struct HostStage {
     pub stage: String,
     /// The length of the windows that contain the samples, over all processes, ns; null: not known.
     pub window_ns: Option<u64>,
-    /// The time within them in which no work of the stage ran, without [`Self::other_work`], ns; null: not known.
+    /// Time of the windows in which no work of the stage ran, without `other_work`, ns; null: not known.
     pub idle_ns: Option<u64>,
     /// Work of other stages meanwhile; null: there was none, or there are too few samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -151,7 +151,7 @@ pub struct HostCause {
     /// Standard error of that share, percentage points; 0 where calls say themselves how long they took, and from
     /// where.
     pub error_percent: f64,
-    /// Samples.
+    /// Number of samples.
     pub samples: u64,
     /// Share of the idle time that is in launch gaps, percent.
     pub launch_gaps_percent: f64,

@@ -13,19 +13,19 @@ use crate::{HOST_ERRORS_LEAST, HostCause, HostCauseKind, HostFrame, HostLine};
 pub struct LateRow {
     /// [`super::StageRow::stage`].
     pub stage: String,
-    /// Who, in words.
+    /// The rank or process in words: `rank 3`, or a process id.
     pub who: String,
     /// [`crate::ProcessRow::file`].
     pub file: String,
-    /// Rank.
+    /// Rank of the process in its job.
     pub rank: Option<u64>,
     /// Collectives of the stage that it took part in, matched and split.
     pub collectives: u64,
-    /// Those that it was the last to arrive at, by more than the clock error.
+    /// Collectives at which it was the last to arrive, by more than the clock error.
     pub late_collectives: u64,
-    /// How late it was there, behind the median of the others, summed, ns.
+    /// Sum of its lateness at `late_collectives`, behind the median of the others, ns.
     pub late_total_ns: u64,
-    /// The latest, ns.
+    /// Its largest lateness at one of `late_collectives`, ns.
     pub late_max_ns: u64,
     /// Those of the delays that are more than noise; null: none is.
     #[serde(default)]
@@ -42,15 +42,15 @@ pub struct LateRow {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LateHost {
-    /// Late steps with known times.
+    /// Number of late steps with known times.
     pub late_steps: u64,
-    /// The steps with which they are compared.
+    /// Number of the steps with which the late ones are compared.
     pub other_steps: u64,
-    /// They are those of the other ranks, because it is late in nearly all of its steps: waits for other ranks and for
-    /// messages are left out. Else they are its own in which it is not late.
+    /// Whether the late steps are compared with those of the other ranks, because it is late in nearly all of its
+    /// steps: waits for other ranks and for messages are left out. Else with its own steps in which it is not late.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub other_ranks: bool,
-    /// Samples in all these steps.
+    /// Number of samples in all steps that are compared.
     pub samples: u64,
     /// The lowest rate of sampling that was requested for any of the processes, Hz.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -199,21 +199,21 @@ impl LateHost {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LateDelays {
-    /// At how many collectives.
+    /// Number of collectives that it delayed by more than noise.
     pub collectives: u64,
-    /// How late it was there, behind the median of the others, on average, ns.
+    /// Mean delay of a collective, behind the median of the other ranks, ns.
     pub mean_ns: u64,
-    /// The latest, ns.
+    /// Longest delay of a collective, ns.
     pub max_ns: u64,
-    /// The sum, ns.
+    /// Sum of the delays of collectives, ns.
     pub total_ns: u64,
-    /// Of the sum: so much is explained by more GPU work than the others had since the collective before,
-    /// ns. The rest came about on the host.
+    /// Part of the sum of the delays that more GPU work than the others had since the collective before explains, ns.
+    /// The rest came about on the host.
     pub work_ns: u64,
-    /// Time that all members waited there, in percent of their waiting in all compared collectives of the stage, the cold
-    /// instance left out.
+    /// Time that all members waited at the delayed collectives, in percent of their waiting in all compared collectives
+    /// of the stage, the cold instance left out.
     pub waiting_percent: f64,
-    /// Path of the innermost range that all of it happens in.
+    /// Path of the innermost range that contains all delays.
     pub range: String,
     /// In which instances it happens; null: there is only one.
     pub period: Option<LatePeriod>,
@@ -228,16 +228,16 @@ pub struct LateDelays {
 pub struct LateSteps {
     /// `step`, or `call` where the instances of the stage are not known to be steps.
     pub noun: String,
-    /// How many it is late in.
+    /// Steps in which the rank was late.
     pub late: u64,
-    /// Of so many with compared collectives.
+    /// Steps whose collectives were compared.
     pub of: u64,
-    /// By how much in one of them, over all its collectives: the median, ns.
+    /// Median of how late it was in one of these steps, over all collectives of the step, ns.
     pub median_ns: u64,
-    /// The number of that one among the instances of its range, from 0; null: of reports of older versions.
+    /// Number of the step with the median among the instances of its range, from 0; null: of reports of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub median_number: Option<u64>,
-    /// The most, ns.
+    /// How late it was in the step in which it was latest, ns.
     pub max_ns: u64,
     /// How much later than another rank it begins its steps; null: it does not, or that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -248,11 +248,11 @@ pub struct LateSteps {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LateBegin {
-    /// The other rank, in words.
+    /// The rank behind which it begins its steps, in words.
     pub after: String,
-    /// The median of all steps, ns.
+    /// How much later than that rank it begins a step: the median of all steps, ns.
     pub ns: u64,
-    /// By how much the median host time of its steps is longer, ns; null: it is not.
+    /// How much longer than that of the other rank the median host time of its steps is, ns; null: it is not.
     pub longer_ns: Option<u64>,
 }
 
@@ -260,15 +260,15 @@ pub struct LateBegin {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatePeriod {
-    /// The instances are those of a range right within the stage; else those of the stage.
+    /// Whether the instances are those of a range right within the stage; else they are those of the stage.
     pub of_steps: bool,
-    /// Instances, as far as split collectives tell: the highest number of one that has any, plus one.
+    /// Number of instances, as far as split collectives tell: the highest number of one that has any, plus one.
     pub instances: u64,
-    /// Number of the first one that it happens in, from 0.
+    /// Number of the first instance with a delay, from 0.
     pub first: u64,
-    /// Number of the last one.
+    /// Number of the last instance with a delay, from 0.
     pub last: u64,
-    /// It happens in every so many of them; null: at no regular intervals.
+    /// Number of instances from one delay to the next; null: the delays come at no regular intervals.
     pub every: Option<u64>,
 }
 

@@ -20,7 +20,7 @@ pub enum Source {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Counts {
-    /// Kernels.
+    /// Number of kernels.
     pub kernels: u64,
     /// Sum of their durations, ns.
     pub kernel_total_ns: u64,

@@ -27,27 +27,27 @@ pub const OUTLIERS_PERCENT: u64 = 10;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Outliers {
-    /// What they are: instances of the stage, or of a range right within it.
+    /// What the outliers are: instances of the stage, or of a range right within it.
     pub unit: StepUnit,
-    /// How many there are.
+    /// Number of outliers.
     pub count: u64,
-    /// How many were looked at. The first, cold one of each process is left out, unless they are the steps of
-    /// a stage that has one instance only.
+    /// Number of instances or steps that were looked at. The first, cold one of each process is left out, unless they
+    /// are the steps of a stage that has one instance only.
     pub of: u64,
-    /// Their time, ns. The time of an instance is its window without what lies in the windows of those
+    /// Time of the outliers, ns. The time of an instance is its window without what lies in the windows of those
     /// that ended before it; the time of a step is its host time.
     pub time_ns: u64,
     /// Time of all instances, or steps, that were looked at, ns.
     pub of_ns: u64,
-    /// Share of the former in the latter, percent.
+    /// Share of `time_ns` in `of_ns`, percent.
     pub percent: f64,
-    /// Shares, gains and advice are without them. Else what ran in them is not known, there are too few
+    /// Whether shares, gains and advice are without the outliers. Else what ran in them is not known, there are too few
     /// others, or some process has outliers of another kind: then they are in every number, and nothing
     /// is advised.
     pub left_out: bool,
     /// The GPU work in their time. Of steps, no instance is counted.
     pub gpu: WarmRow,
-    /// The longest one first.
+    /// The longest outliers, the longest one first.
     pub longest: Vec<Outlier>,
     /// Kernels in their time: index of the name, calls, and sum of the durations, ns.
     #[serde(skip)]

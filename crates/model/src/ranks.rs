@@ -10,7 +10,7 @@ use crate::late::LateRow;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProcessRow {
-    /// Its trace file.
+    /// Trace file of the process.
     pub file: String,
     /// Process id, in its own namespace.
     pub pid: Option<u32>,
@@ -20,7 +20,7 @@ pub struct ProcessRow {
     pub local_rank: Option<u64>,
     /// Ranks of its job, as its environment states.
     pub world_size: Option<u64>,
-    /// Who told it.
+    /// Where its rank is from.
     pub rank_source: Option<String>,
     /// Another process has the rank, and this one inherited its variables.
     pub inherited_rank: bool,
@@ -28,11 +28,11 @@ pub struct ProcessRow {
     pub host: Option<String>,
     /// GPUs that it used: [`super::DeviceRow::device`].
     pub devices: Vec<String>,
-    /// UUIDs of these.
+    /// UUIDs of the GPUs that it used.
     pub device_uuids: Vec<String>,
     /// GPUs that it may use, from `CUDA_VISIBLE_DEVICES`.
     pub visible_devices: Option<String>,
-    /// Kernels.
+    /// Number of kernels.
     pub kernels: u64,
     /// Process id of the parent that it was forked from.
     pub forked_from: Option<String>,
@@ -122,11 +122,11 @@ pub struct ClockPoint {
 pub struct RankStageRow {
     /// [`super::StageRow::stage`].
     pub stage: String,
-    /// Who, in words: `rank 3`, or a process id.
+    /// The rank or process in words: `rank 3`, or a process id.
     pub who: String,
     /// [`ProcessRow::file`].
     pub file: String,
-    /// Rank.
+    /// Rank of the process in its job.
     pub rank: Option<u64>,
     /// Times that the stage was opened.
     pub instances: u64,
@@ -141,18 +141,18 @@ pub struct RankStageRow {
     /// Idle time without the first, cold instance; null: that instance cannot be separated, or `gpu_idle_ns` is null.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm_idle: Option<WarmIdle>,
-    /// Kernels.
+    /// Number of kernels.
     pub kernels: Option<u64>,
     /// Sum of the durations of communication kernels, waiting included, ns.
     pub communication_ns: Option<u64>,
-    /// Time in collectives before their last member arrived, ns; null: none was matched.
+    /// Time in collectives before their last member arrived, ns; null: no collective was matched.
     pub waiting_ns: Option<u64>,
-    /// Time in these from that arrival, ns.
+    /// Time in collectives from the arrival of their last member on, ns.
     pub transfer_ns: Option<u64>,
     /// The part of `waiting_ns` that is neither in the first, cold instance nor in an outlier that is left out, ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm_waiting_ns: Option<u64>,
-    /// The part of `transfer_ns` that is in neither, ns.
+    /// The part of `transfer_ns` that is neither in the first, cold instance nor in an outlier that is left out, ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm_transfer_ns: Option<u64>,
 }
@@ -161,11 +161,11 @@ pub struct RankStageRow {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WarmIdle {
-    /// Instances.
+    /// Number of warm instances.
     pub instances: u64,
-    /// Window minus busy time, ns.
+    /// Window minus busy time of the warm instances, ns.
     pub ns: u64,
-    /// Busy time, ns; null: of reports of older versions.
+    /// Busy time of the warm instances, ns; null: of reports of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy_ns: Option<u64>,
 }
@@ -177,7 +177,7 @@ pub struct WarmIdle {
 pub struct CollectiveRow {
     /// [`super::StageRow::stage`].
     pub stage: String,
-    /// What it is.
+    /// Operation of the collective.
     pub operation: Operation,
     /// Hash of the communicator, hexadecimal; null: not known.
     pub communicator: Option<String>,
@@ -201,7 +201,7 @@ pub struct CollectiveRow {
     pub matched_calls: u64,
     /// Of the time of matched calls: from the arrival of the last member on, ns; null: not split.
     pub transfer_ns: Option<u64>,
-    /// Of the time of matched calls: before that arrival, ns; null: not split.
+    /// Of the time of matched calls: before the arrival of the last member, ns; null: not split.
     pub waiting_ns: Option<u64>,
     /// The part of `transfer_ns` that is not in the first instance of the stage in each process, nor in an
     /// outlier that is left out, ns.

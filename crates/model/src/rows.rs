@@ -37,7 +37,7 @@ pub struct Times {
     /// `total_ns` and bytes are scaled from a sample; absent: they are what was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recorded_calls: Option<u64>,
-    /// Executions without valid timestamps: in `calls`, in none of the times.
+    /// Executions without valid timestamps: they are in `calls`, but in none of the times.
     pub invalid_timestamp_calls: u64,
     /// Executions that a CUDA graph launched.
     pub graph_calls: u64,
@@ -46,25 +46,25 @@ pub struct Times {
     #[serde(default, deserialize_with = "or_zero")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub total_ns: u64,
-    /// Mean duration, ns, rounded.
+    /// Mean duration of an execution, ns, rounded.
     pub mean_ns: Option<u64>,
-    /// Shortest, ns, exact.
+    /// Duration of the shortest execution, ns, exact.
     pub min_ns: Option<u64>,
-    /// Median, ns, within the error that the definitions state.
+    /// Median duration of an execution, ns, accurate to 1.6 %.
     pub p50_ns: Option<u64>,
-    /// 99th percentile, ns, within the error that the definitions state.
+    /// 99th percentile of the durations, ns, accurate to 1.6 %.
     pub p99_ns: Option<u64>,
-    /// Longest, ns, exact.
+    /// Duration of the longest execution, ns, exact.
     pub max_ns: Option<u64>,
-    /// First start, ns of the GPU clock.
+    /// Start of the first execution, ns of the GPU clock.
     pub first_start_gpu_ns: Option<u64>,
-    /// Last end, ns of the GPU clock.
+    /// End of the last execution, ns of the GPU clock.
     pub last_end_gpu_ns: Option<u64>,
     /// Of `calls`, those in the first, cold instance of the stage in each process, where shares leave it out; 0:
     /// nothing is left out.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cold_calls: u64,
-    /// Of `total_ns`, the part of these calls, ns.
+    /// The part of `total_ns` that is in `cold_calls`, ns.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cold_total_ns: u64,
 }
@@ -140,17 +140,17 @@ pub struct DeviceRow {
     pub device: String,
     /// Index as CUPTI numbers devices in the process.
     pub index: Option<u32>,
-    /// Marketing name.
+    /// Marketing name of the GPU.
     pub name: Option<String>,
     /// Host that the process ran on.
     pub host: Option<String>,
-    /// UUID.
+    /// UUID of the GPU.
     pub uuid: Option<String>,
-    /// It was simulated.
+    /// Whether the GPU was simulated.
     pub simulated: bool,
     /// Compute capability, `major.minor`.
     pub compute_capability: Option<String>,
-    /// Streaming multiprocessors.
+    /// Number of streaming multiprocessors.
     pub multiprocessors: Option<u32>,
     /// Global memory, bytes.
     pub memory_bytes: Option<u64>,
@@ -172,7 +172,7 @@ pub struct DeviceRow {
     /// Several processes used it at once: their common busy time counts for each, idle is unknown.
     #[serde(default)]
     pub shared_by_processes: bool,
-    /// Kernels.
+    /// Number of kernels.
     pub kernels: u64,
     /// Sum of the kernels' durations, ns.
     pub kernel_sum_ns: u64,
@@ -184,12 +184,12 @@ pub struct DeviceRow {
 pub struct StageRow {
     /// Name of the range (`name@domain` outside of the default domain).
     pub stage: String,
-    /// What it stands for.
+    /// What the stage stands for.
     pub kind: PathKind,
     /// What it is to the model, by its name and `roles` of the configuration.
     #[serde(default)]
     pub role: Role,
-    /// Times that it was opened.
+    /// Number of times that the stage was opened.
     pub instances: Option<u64>,
     /// Instances whose GPU work was recorded; null: all of them.
     pub recorded_instances: Option<u64>,
@@ -222,7 +222,7 @@ pub struct StageRow {
     /// What the busy time went into; null: not known.
     #[serde(default)]
     pub gpu_busy_parts: Option<BusyParts>,
-    /// Kernels.
+    /// Number of kernels.
     pub kernels: Option<u64>,
     /// Fewest kernels in an instance.
     pub kernels_per_instance_min: Option<u64>,
@@ -290,7 +290,7 @@ pub struct StageDeviceRow {
     pub device: String,
     /// Time in which any GPU work of the stage ran on it, ns.
     pub gpu_busy_ns: u64,
-    /// Kernels.
+    /// Number of kernels.
     pub kernels: u64,
     /// Sum of the kernels' durations, ns.
     pub kernel_sum_ns: u64,
@@ -302,11 +302,11 @@ pub struct StageDeviceRow {
 pub struct PathRow {
     /// Names from the outside in, joined by `/`; cut in the middle where it is very long.
     pub path: String,
-    /// Its own name.
+    /// Name of the range without those around it.
     pub name: String,
     /// Name of its NVTX domain; null for the default domain.
     pub domain: Option<String>,
-    /// What it stands for.
+    /// What the path stands for.
     pub kind: PathKind,
     /// Index of the range around it in `paths`.
     pub parent: Option<usize>,
@@ -316,7 +316,7 @@ pub struct PathRow {
     /// or an identifier only; null: it is the one that the program gave.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub joined_names: Option<u64>,
-    /// Times that it was opened.
+    /// Number of times that the range was opened.
     pub instances: Option<u64>,
     /// Instances whose GPU work was recorded; null: all of them.
     pub recorded_instances: Option<u64>,
@@ -342,9 +342,9 @@ pub struct PathRow {
     pub kernels_inclusive: Option<u64>,
     /// Kernels launched in it while no range within it was open.
     pub kernels_exclusive: Option<u64>,
-    /// Sum of the durations of the former, ns.
+    /// Sum of the durations of `kernels_inclusive`, ns.
     pub kernel_sum_inclusive_ns: Option<u64>,
-    /// Sum of the durations of the latter, ns.
+    /// Sum of the durations of `kernels_exclusive`, ns.
     pub kernel_sum_exclusive_ns: Option<u64>,
 }
 
@@ -415,13 +415,13 @@ pub struct Launch {
     pub grid: [u32; 3],
     /// Threads of a block in x, y and z.
     pub block: [u32; 3],
-    /// Registers per thread. Null, here and below: the source of the row does not say.
+    /// Registers per thread; null: the source of the row does not say.
     pub registers_per_thread: Option<u32>,
-    /// Static shared memory per block, bytes.
+    /// Static shared memory per block, bytes; null: the source of the row does not say.
     pub static_shared_bytes: Option<u32>,
-    /// Dynamic shared memory per block, bytes.
+    /// Dynamic shared memory per block, bytes; null: the source of the row does not say.
     pub dynamic_shared_bytes: Option<u32>,
-    /// Local memory per thread, bytes.
+    /// Local memory per thread, bytes; null: the source of the row does not say.
     pub local_bytes_per_thread: Option<u32>,
 }
 
@@ -540,7 +540,7 @@ pub struct CaptureRow {
     pub replay_path: String,
     /// Path of the ranges open at capture. `(range of the capture not known)`: no record has the node of the graph.
     pub capture_path: String,
-    /// Kernels.
+    /// Number of kernels.
     pub kernels: u64,
     /// Sum of their durations, ns.
     pub kernel_sum_ns: u64,
@@ -586,11 +586,11 @@ pub struct StageSteps {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WarmRow {
-    /// Instances.
+    /// Number of instances.
     pub instances: u64,
-    /// Union of their windows, summed over processes, ns.
+    /// Union of the windows of the instances, summed over processes, ns.
     pub gpu_window_ns: u64,
-    /// Time in which any of their GPU work ran (union within a process, summed), ns.
+    /// Time in which any GPU work of the instances ran (union within a process, summed), ns.
     pub gpu_busy_ns: u64,
     /// Idle time in short gaps, ns, as that of the stage.
     #[serde(default)]
@@ -598,7 +598,7 @@ pub struct WarmRow {
     /// What that busy time went into; null: not known.
     #[serde(default)]
     pub gpu_busy_parts: Option<BusyParts>,
-    /// Kernels.
+    /// Number of kernels.
     pub kernels: u64,
 }
 
@@ -662,7 +662,7 @@ pub struct OperatorRow {
     /// Of `calls`, the first, cold one in each range path and process: it loads modules and fills caches.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cold_calls: u64,
-    /// Host time of these, ns.
+    /// Host time of `cold_calls`, ns.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cold_host_ns: u64,
 }
@@ -759,7 +759,7 @@ pub struct DeviceEnergy {
 pub struct ClockUse {
     /// Readings within the windows.
     pub reads: u64,
-    /// Readings of them that have the clock of the multiprocessors while the GPU is not idle.
+    /// Number of readings that have the clock of the multiprocessors while the GPU is not idle.
     pub clock_reads: u64,
     /// Clock of the multiprocessors, MHz; null: not in any reading.
     pub sm_clock_mhz: Option<ReadSpan>,
@@ -775,11 +775,11 @@ pub struct ClockUse {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReadSpan {
-    /// Lowest.
+    /// Lowest reading of this clock, MHz.
     pub min: u32,
-    /// Mean over the readings.
+    /// Mean reading of this clock, MHz.
     pub mean: f64,
-    /// Highest.
+    /// Highest reading of this clock, MHz.
     pub max: u32,
 }
 

@@ -215,8 +215,8 @@ pub struct SampledKernel {
     pub tensor_ns: SampledAmount,
     /// Time in which instructions were issued at the peak rate, ns.
     pub issue_ns: SampledAmount,
-    /// DRAM bytes read and written over what the peak bandwidth moves in `mean_ns`, percent; null, here and below: what it follows from is not known. Where [`SampledKernel::moved`] has no
-    /// value, neither has this.
+    /// DRAM bytes read and written over what the peak bandwidth moves in `mean_ns`, percent; null: its inputs are not
+    /// known. Where [`SampledKernel::moved`] has no value, neither has this.
     pub dram_percent: Option<f64>,
     /// Upper limit of the DRAM share, from the most bytes that the kernel may have read and
     /// written, percent; null where `dram_percent` has a value.
@@ -226,13 +226,13 @@ pub struct SampledKernel {
     /// where `dram_percent` has a value. The kernel attains at least this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dram_percent_at_least: Option<f64>,
-    /// Share of `mean_ns` in which the tensor pipe worked, percent.
+    /// Share of `mean_ns` in which the tensor pipe worked, percent; null: its inputs are not known.
     pub tensor_percent: Option<f64>,
     /// FLOP/s that follow from the share of the tensor pipe, as those of the stage.
     pub tensor_flops_per_s: Option<f64>,
-    /// These over the DRAM bytes/s: FLOP per byte.
+    /// `tensor_flops_per_s` over the DRAM bytes per second: FLOP per byte; null: its inputs are not known.
     pub flops_per_byte: Option<f64>,
-    /// What holds it up.
+    /// What limits the kernel.
     pub bound: Option<Bound>,
     /// How `bound` came about, with the numbers.
     pub bound_why: Option<String>,
@@ -289,7 +289,7 @@ pub enum SampledAmount {
     },
     /// It is so little of its stage that only the upper end of the interval says something.
     AtMost {
-        /// That end.
+        /// Upper end of the interval.
         limit: f64,
     },
     /// It is not known.

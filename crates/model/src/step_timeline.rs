@@ -107,13 +107,13 @@ fn noun_of(path: &str, stage: &str) -> &'static str {
 pub struct StepBucket {
     /// Number of the first step, from 0.
     pub first: u64,
-    /// Steps.
+    /// Number of consecutive steps.
     pub steps: u64,
-    /// Host time of the shortest, ns.
+    /// Host time of the shortest step, ns.
     pub min_ns: u64,
-    /// Mean host time, ns, rounded.
+    /// Mean host time of a step, ns, rounded.
     pub mean_ns: u64,
-    /// Host time of the longest, ns.
+    /// Host time of the longest step, ns.
     pub max_ns: u64,
 }
 

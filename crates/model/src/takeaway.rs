@@ -230,13 +230,13 @@ pub enum Experiment {
     Change {
         /// The metric of the stage that has to change, as conditions of `diff` name it.
         metric: String,
-        /// How much it changes at best, percent; null: not known.
+        /// How much the metric changes at best, percent; null: not known.
         at_best_percent: Option<f64>,
         /// Standard error of that, percentage points: it is an estimate from samples of the host, which may be exceeded;
         /// null: it is a bound.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error_percent: Option<f64>,
-        /// It grows; else it falls.
+        /// Whether the metric grows; else it falls.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         grows: bool,
     },
@@ -246,7 +246,7 @@ pub enum Experiment {
         settings: Vec<String>,
         /// What the report of that run has then: a JSON pointer into `metrics.json`.
         shows: String,
-        /// The value there; null: any.
+        /// The value at `shows` in that report; null: any.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         value: Option<EvidenceValue>,
     },
@@ -316,7 +316,7 @@ pub struct StageNumbers {
     /// Share of the idle time of the median step before work that the host had not reached, percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_behind_percent: Option<f64>,
-    /// Kernels.
+    /// Number of kernels.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernels: Option<u64>,
     /// GPU time per kernel, us: of warm instances the time in which kernels ran over their number, else the mean

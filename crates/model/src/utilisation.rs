@@ -51,7 +51,7 @@ pub struct Utilisation {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StageUtilisation {
-    /// Its name.
+    /// Name of the stage.
     pub stage: String,
     /// The range that it lies in, if any: then its busy time is the sum of its kernels' durations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -77,7 +77,7 @@ pub struct StageUtilisation {
     pub measured_mfu_busy: Figure,
     /// Bytes of weights and KV cache that one instance has to read.
     pub bytes: Figure,
-    /// The part of them that is KV cache; null: not known.
+    /// The part of `bytes` that is KV cache; null: not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kv_cache_bytes: Option<f64>,
     /// MBU over wall time, share.
@@ -101,13 +101,14 @@ pub struct StageUtilisation {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SampledUse {
-    /// DRAM bytes that one instance read, the mean of all, cold ones included; null, here and below: not sampled.
+    /// DRAM bytes that one instance read, the mean of all, cold ones included; null: not sampled.
     pub read_bytes: Option<f64>,
-    /// These over the bytes of weights and KV cache that the model has to read.
+    /// `read_bytes` over the bytes of weights and KV cache that the model has to read; null: not sampled.
     pub read_over_modelled: Option<f64>,
-    /// DRAM bytes read and written over what the peak bandwidth moves in the stage's GPU windows, share.
+    /// DRAM bytes read and written over what the peak bandwidth moves in the stage's GPU windows, share;
+    /// null: not sampled.
     pub mbu_gpu_window: Option<f64>,
-    /// Cycles of the GPU windows in which the tensor pipe worked, share.
+    /// Cycles of the GPU windows in which the tensor pipe worked, share; null: not sampled.
     pub tensor_active: Option<f64>,
     /// Part of the GPU windows that samples cover, percent.
     pub coverage_percent: f64,
