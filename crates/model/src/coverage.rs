@@ -23,7 +23,7 @@ pub struct Coverage {
 }
 
 /// Share of missing records from which the verdict states it, percent: missing kernels look like idle time.
-const MISSING_PERCENT: f64 = 5.0;
+pub const MISSING_PERCENT: f64 = 5.0;
 /// Share of missing records from which the first thing to do is to lose fewer, percent.
 pub const TOO_MANY_MISSING_PERCENT: f64 = 20.0;
 

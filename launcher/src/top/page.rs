@@ -38,7 +38,8 @@ use stage2_contract::text::numbers::count;
 use stage2_contract::text::shorten;
 use stage2_live::{FileState, Look, SILENT_NS, StageNumbers, Watched, class_label};
 use stage2_model::{
-    HOST_SAMPLES_LEAST, PathKind, PathRow, Role, TAIL_VALUES, TokenCounts, outlasts_step,
+    HOST_SAMPLES_LEAST, MISSING_PERCENT, PathKind, PathRow, Role, TAIL_VALUES, TokenCounts,
+    outlasts_step,
 };
 use stage2_read::roles::{Meant, RoleSettings};
 use stage2_read::trace::stats::Series;
@@ -789,16 +790,12 @@ fn loss(process: &Watched, kind: &str) -> u64 {
     process.losses.iter().filter(|of| of.0 == kind).fold(0, |sum, of| sum.saturating_add(of.1))
 }
 
-/// From this share of missing GPU records on, as in a report, they are worth more than the times: what is missing looks
-/// like idle time.
-const MISSING_LEAST: f64 = 0.05;
-
-/// The share of the GPU records of these processes that CUPTI dropped, if it is considerable.
+/// The share of the GPU records of these processes that CUPTI dropped, where a report would state it as well.
 fn missing<'p>(all: impl Iterator<Item = &'p Watched>) -> Option<f64> {
     let (dropped, work) = all.fold((0.0, 0.0), |(dropped, work), of| {
         (dropped + loss(of, DROPPED) as f64, work + of.counts.work as f64)
     });
-    Some(dropped / (dropped + work)).filter(|share| *share >= MISSING_LEAST)
+    Some(dropped / (dropped + work)).filter(|share| *share * 100.0 >= MISSING_PERCENT)
 }
 
 /// That they are missing.

@@ -95,8 +95,7 @@ pub(super) fn chart(diff: &Diff) -> Option<(String, Vec<Bar>)> {
         let change =
             time.noise.threshold.map(|least| time.change.map(|by| [by - least, by + least]));
         let change = time.interval.or(change.flatten()).filter(|_| !row.is_first);
-        let allowed_ms =
-            change.and_then(|ends| Some(ends.map(|end| time.before.unwrap_or(0.0) + end)));
+        let allowed_ms = change.map(|ends| ends.map(|end| time.before.unwrap_or(0.0) + end));
         let bar = Bar {
             side: row.side.strip_prefix("baseline:").unwrap_or(&row.side).to_owned(),
             time: if row.is_first { before.clone() } else { after },
