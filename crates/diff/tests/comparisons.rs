@@ -801,7 +801,7 @@ fn an_empty_run_is_refused_and_a_partial_one_is_warned_of() {
     let error = compare(&[run(&a)], &[run(&b)], &[], false).expect_err("EMPTY");
     assert!(error.to_string().starts_with("a/b (BEFORE) is EMPTY"), "{error}");
     let error = compare(&[run(&b)], &[run(&b), run(&a)], &[], false).expect_err("EMPTY");
-    assert!(error.to_string().contains("after the change"), "{error}");
+    assert!(error.to_string().contains("(AFTER)"), "{error}");
 }
 
 #[test]
