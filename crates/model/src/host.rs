@@ -309,8 +309,8 @@ impl HostCauseKind {
     }
 }
 
-/// Waits for work that the host had launched: their share of the idle time, percent, and the call of the longest. From
-/// `HOST_DECIDED_PERCENT` on, the host was ahead of the GPU. Work of other stages is no idle time.
+/// Waits for work that the host had launched: their share of the idle time, percent, and the call of the longest. At
+/// `HOST_DECIDED_PERCENT` or more, the host was ahead of the GPU. Work of other stages does not count as idle time.
 pub fn waits_for_gpu(causes: &[HostCause]) -> Option<(f64, &HostCause)> {
     let sum = |all: &mut dyn Iterator<Item = &HostCause>| all.map(|of| of.percent).sum::<f64>();
     let waits = || causes.iter().filter(|cause| cause.wait_for_gpu().is_some());

@@ -42,7 +42,7 @@ pub struct LateRow {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LateHost {
-    /// Number of late steps with known times.
+    /// Late steps whose times are known.
     pub late_steps: u64,
     /// Number of the steps with which the late ones are compared.
     pub other_steps: u64,

@@ -128,7 +128,7 @@ fn steps_of(kind: StepKind, groups: &[(&StepShape, &StepGroup)]) -> EngineSteps 
 }
 
 /// Where a step has GPU work for longer than it lasts on the host, tokens are per second of that work: the host cannot get
-/// tokens out of a GPU that is not done. A window that is longer than the step says nothing: in a pipeline, windows overlap.
+/// tokens out of a GPU that is not done. A window that is longer than the step does not count: in a pipeline, windows overlap.
 pub(super) fn rates_of_the_gpu(report: &mut Report) {
     let Some(mut run) = report.engine.take() else { return };
     let with_work = report.coverage.processes.iter().filter(|process| process.counts.kernels > 0);
