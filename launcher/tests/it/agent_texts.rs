@@ -58,6 +58,14 @@ fn each_command_of_the_texts_for_agents_is_accepted_and_answers() {
         let run = sandbox.path(run);
         std::fs::create_dir_all(run.parent().expect("a parent")).expect("a folder");
         copy_folder(&repository("docs/sample/vllm_two_gpus"), &run);
+        // A gate of a run and itself is refused, so this is another run.
+        if run.ends_with("after") {
+            let path = run.join("metrics.json");
+            let text = std::fs::read_to_string(&path).expect("metrics.json");
+            let mut report: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+            report["run"]["started"] = "2026-11-30T00:00:00Z".into();
+            std::fs::write(&path, report.to_string()).expect("written");
+        }
     }
     for text in TEXTS {
         let commands = commands(&std::fs::read_to_string(repository(text)).expect(text));
