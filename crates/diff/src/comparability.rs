@@ -537,7 +537,7 @@ const MISSING_STAGES: &str = "stages that not every run of a side has";
 /// Begins what a difference is called of what a step is.
 const TIMING_OF: &str = "timing of ";
 /// Ends the name of the difference between sides whose runs have several commands.
-const MIX_COMMANDS: &str = "commands";
+pub(crate) const MIX_COMMANDS: &str = "commands";
 
 /// Name of the difference between sides if all runs of one were recorded before those of the other.
 pub const ORDER_OF_RUNS: &str = "order of the runs";

@@ -30,6 +30,7 @@ pub use comparison::*;
 pub use condition::{Condition, ConditionError, NOISE_EXCEEDS};
 pub use judged::{GONE, Noise, NoiseMethod, NoiseText, Verdict, ends_text};
 pub use lines::{NOT_COMPARED, WITH_CAVEATS};
+pub use metric::REST_OF_IDLE;
 pub use parts::{LAUNCH_GAPS, OTHER_IDLE, PartChange, Parts};
 pub use read::{ReadError, ReadReport, read_report};
 pub use verdict::Outlook;

@@ -234,6 +234,8 @@ pub(crate) fn named_work<'n, 'c: 'n>(
 fn kernels(of: &Comparison, stages: &[&StageChange]) -> String {
     let largest = |stage: &StageChange| {
         let LargeWork { named, cancelled } = large_work(stage);
+        // They are smaller than those that have names.
+        let cancelled = if named.len() < MOST { cancelled } else { Vec::new() };
         let named = named_work(&named, NAME_LIMIT);
         let rows: usize = cancelled.iter().map(|of_class| of_class.rows.len()).sum();
         let change_ns: f64 = cancelled.iter().map(|of_class| of_class.change_ns).sum();
@@ -242,8 +244,12 @@ fn kernels(of: &Comparison, stages: &[&StageChange]) -> String {
             let rows = counted(rows as u64, other);
             let is_noise = !cancelled.iter().any(|of_class| of_class.is_change);
             let noise = if is_noise { ", within noise" } else { "" };
-            format!("{rows} that replaced each other: {} net{noise}", signed_time(change_ns))
+            let is_told = named.is_none() || !is_noise;
+            is_told.then(|| {
+                format!("{rows} that replaced each other: {} net{noise}", signed_time(change_ns))
+            })
         });
+        let besides = besides.flatten();
         let of = format!("per {} {}", name(stage), stage.per_word());
         Some(match (named, besides) {
             (Some(named), Some(besides)) => format!("largest changes {of}: {named}, {besides}"),

@@ -306,7 +306,7 @@ fn of_window(
 }
 
 /// Idle time that no named cause has, as the bar of a report calls it.
-pub(crate) const REST_OF_IDLE: &str = "smaller and unknown causes";
+pub const REST_OF_IDLE: &str = "smaller and unknown causes";
 /// Samples that a cause without a name may have had, as one standard error.
 const UNNAMED_SAMPLES: f64 = 2.0;
 

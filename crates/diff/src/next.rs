@@ -4,7 +4,7 @@ use stage2_contract::text::numbers::counted;
 use stage2_contract::text::{listed, shorten};
 use stage2_model::Severity;
 
-use crate::comparability::{ORDER_OF_RUNS, is_same_program};
+use crate::comparability::{MIX_COMMANDS, ORDER_OF_RUNS, is_same_program};
 use crate::comparison::{ComparedRun, Comparison, Difference, StageChange, signed_time};
 use crate::lines::{large_work, name, named_work, warning};
 use crate::verdict::{NAME_LIMIT, Outlook, busier, has_too_small, least, open_stages, timed};
@@ -68,6 +68,11 @@ pub(crate) fn next(of: &Comparison) -> String {
             return "compare runs of one engine, or record both sides with the same ranges"
                 .to_owned();
         }
+        // More runs of a side that is two things do not decide.
+        _ if of.differences.iter().any(|d| d.what.ends_with(MIX_COMMANDS)) => {
+            return "compare runs of one command per side: put each run on the side of its command"
+                .to_owned();
+        }
         _ if runs == 1 => return more_runs(of),
         Outlook::Changed if of.has_too_few_runs() => return more_runs(of),
         Outlook::Better | Outlook::Worse | Outlook::Mixed if of_machine.is_some() => {
@@ -109,7 +114,7 @@ pub(crate) fn next(of: &Comparison) -> String {
 
 /// Other reasons for a change that the line names.
 const DOUBTS: usize = 3;
-/// Sides that were runs not interleaved, as a reason.
+/// Runs that were not interleaved, as a reason.
 const OF_ORDER: &str = "the order of the runs (not interleaved)";
 
 /// That the change may have other reasons than the one that the runs are compared for, and what to do about it.

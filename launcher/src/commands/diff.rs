@@ -123,12 +123,12 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
         comparison.lines.retain(|line| !["next", "noise"].contains(&&*line.label));
     }
     let groups = args.against.is_empty().then(|| as_groups(&runs, &args.runs)).flatten();
-    if let Some(next) = groups {
+    let asks = |line: &AnswerLine| line.label == "next" && line.text.contains("stage2-launch diff");
+    // Only of pairs that all lack runs.
+    let do_all_ask = diff.comparisons.iter().all(|of| of.lines.iter().any(asks));
+    if let Some(next) = groups.filter(|_| do_all_ask) {
         let lines = diff.comparisons.iter_mut().flat_map(|of| &mut of.lines);
-        let asks = |line: &&mut AnswerLine| {
-            line.label == "next" && line.text.contains("stage2-launch diff")
-        };
-        lines.filter(asks).for_each(|line| line.text.clone_from(&next));
+        lines.filter(|line| asks(line)).for_each(|line| line.text.clone_from(&next));
     }
     let to_file = args.output.is_some();
     inputs().filter_map(damaged_record).for_each(|finding| terminal.finding(&finding));
@@ -260,7 +260,8 @@ fn coloured(text: &str) -> String {
             if let Some(rest) = line.strip_prefix(head).filter(|rest| !rest.starts_with(',')) {
                 return format!("{style}{head}{style:#}{rest}\n");
             }
-            if let Some(rest) = line.strip_suffix(tail) {
+            // Sentences end with the word as well.
+            if let Some(rest) = line.strip_suffix(tail).filter(|rest| rest.contains('→')) {
                 return format!("{rest}{style}{tail}{style:#}\n");
             }
         }

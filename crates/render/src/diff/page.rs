@@ -456,20 +456,26 @@ fn conditions(of: &Comparison) -> String {
         } else {
             format!("{} of {all} conditions", rows.len())
         };
-        (!rows.is_empty()).then(|| capitalised(&format!("{which} {what}: {}", rows.join(", "))))
+        (!rows.is_empty()).then(|| capitalised(&format!("{which} {what}: {}", rows.join("; "))))
     };
-    let failed = named(|row| row.outcome.fails(), "failed");
+    let failed = named(|row| row.outcome == Outcome::Failed, "failed");
+    let failed: Vec<String> = failed
+        .into_iter()
+        .chain(named(|row| row.outcome == Outcome::NotEvaluated, "could not be evaluated"))
+        .collect();
     let undecided = named(|row| row.outcome == Outcome::Undecided, "not decided");
-    let kind = match (&failed, &undecided, all) {
+    let kind = match (failed.is_empty(), &undecided, all) {
         (_, _, 0) => return String::new(),
-        (Some(_), ..) => "bad",
-        (None, Some(_), _) => "fair",
+        (false, ..) => "bad",
+        (true, Some(_), _) => "fair",
         _ => "good",
     };
     let said: Vec<String> = failed.into_iter().chain(undecided).collect();
     let passed = || format!("Passed: {}", counted(all as u64, "condition"));
-    let said = if said.is_empty() { passed() } else { said.join("; ") };
-    format!("<div class=\"{kind}\">\n<p class=\"verdict\">{}</p>\n</div>\n", breakable(&said))
+    let said = if said.is_empty() { vec![passed()] } else { said };
+    let line = |said: &String| format!("<p class=\"verdict\">{}</p>\n", with_code(said, breakable));
+    let lines: String = said.iter().map(line).collect();
+    format!("<div class=\"{kind}\">\n{lines}</div>\n")
 }
 
 /// The colour of the answer: that of the stages that the verdict names. Conditions and warnings have boxes of their own.

@@ -3,7 +3,8 @@
 use stage2_contract::order::Order as _;
 use stage2_contract::text::{shorten, shorten_kernel, shorten_words};
 use stage2_diff::{
-    OTHER_IDLE, PartChange, Parts, StageChange, Verdict, WorkChange, signed, signed_time,
+    OTHER_IDLE, PartChange, Parts, REST_OF_IDLE, StageChange, Verdict, WorkChange, signed,
+    signed_time,
 };
 use stage2_model::OTHER_STAGES_WORK;
 
@@ -378,6 +379,9 @@ fn with_why(stage: &StageChange, name: &str, limit: usize) -> String {
 
 /// `idle: priority (sorting_scheduler.py)`: a cause with the name of its file alone, or without it where there is no room.
 fn cause_name(cause: &str, limit: usize) -> String {
+    if cause == REST_OF_IDLE && limit < "idle: ".len() + cause.len() {
+        return shorten("idle: other causes", limit);
+    }
     if cause == OTHER_STAGES_WORK {
         // The GPU was not idle.
         return shorten("GPU work of another stage", limit);
@@ -447,7 +451,7 @@ mod tests {
         assert_eq!(cause_name(call, 50), "idle: blocked in cuStreamSynchronize");
         assert_eq!(cause_name("copy (a.py)", 10), "idle: copy");
         let rest = "smaller and unknown causes";
-        assert_eq!(cause_name(rest, 24), "idle: … unknown causes", "no word is cut");
+        assert_eq!(cause_name(rest, 24), "idle: other causes", "no word is cut");
         for limit in 1..90 {
             assert!(cause_name(call, limit).chars().count() <= limit, "{limit}");
         }

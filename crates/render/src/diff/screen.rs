@@ -26,7 +26,7 @@ const PROMPTS: usize = 2;
 const CONDITION: usize = 2;
 /// Characters in front of it, and of its further lines.
 const SPEAKER: usize = "stage2-launch: error: ".len();
-const INDENT: usize = 5;
+const INDENT: usize = 9;
 const STAGES: usize = 3;
 const STAGE_CHARS: usize = 18;
 /// Bars on the whole page.
