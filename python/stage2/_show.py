@@ -50,6 +50,8 @@ _REPEATED = {
 """The last columns stand behind the first ones if they tell rows apart that those do not."""
 LEVELS = {"late_ranks": "delays.steps.", "coverage": "counts."}
 """The level that headings omit."""
+_KEPT = ("before", "after", "before.ns", "after.ns", "change_percent", "word")
+"""Columns of a comparison for which names make room; the last ones stay longest."""
 _UNCHANGED = ["none", "unknown"]
 _HIDDEN: dict[str, tuple[str, str | list[str], str]] = {
     "stages": ("apart", "operator", "without operators that lie in no stage"),
@@ -126,9 +128,11 @@ def text_of(table: Table) -> str:
     widths: dict[str, int] = {}
     wanted: dict[str, int] = {}
     room = _terminal_width()
+    kept = _room_kept(rows)
     for name in _chosen(rows):
         if name in (*below, *brief):
             continue
+        kept.pop(name, None)
         head, texts = len(_heading(rows, name)), _texts(rows, name)
         most = _SHOWN_TEXT
         if name == lead:
@@ -137,15 +141,21 @@ def text_of(table: Table) -> str:
         whole = wide = max(head, min(max(map(len, texts)), most))
         least = whole
         if _is_text(rows, name):
-            least = max(head, _LEAST_TEXT)
+            least = min(whole, max(head, _LEAST_TEXT))
             if name not in _PROSE:
                 wide = max(head, min(whole, max(_EASY_TEXT, _distinct(texts, whole))))
             elif widths:
                 least = max(head, min(whole, _EASY_TEXT if lead in widths else least))
-        if wide > room:
-            if widths and room < least:
+        left = room - sum(kept.values())
+        if wide > left:
+            if kept and not _is_text(rows, name):
+                # Both sides, or none.
+                kept.pop(name.replace("before", "after"), None)
+                brief = [*brief, name.replace("before", "after")]
+                continue
+            if widths and left < least and not kept:
                 break
-            wide = max(room, least)
+            wide = max(left, least)
         widths[name], wanted[name] = wide, whole
         room -= wide + len(_SPACE)
     # What is left shows more of the texts that are cut, without the space behind the last column.
@@ -164,6 +174,16 @@ def text_of(table: Table) -> str:
     lines = [line for cells in zip(*columns) for line in _side_by_side(cells)]
     notes = [_filled(note) for note in (_size(complete, table, names, what), hidden) if note]
     return "\n".join([*lines, *notes, *_left_out(rows, names)])
+
+
+def _room_kept(rows: Table) -> dict[str, int]:
+    """Return the room that the columns which say what changed need, in the order of the table."""
+    names = _KEPT if rows.name in ("metrics", "work") else ()
+    return {
+        name: max(len(_heading(rows, name)), *map(len, _texts(rows, name))) + len(_SPACE)
+        for name in _chosen(rows)
+        if name in names
+    }
 
 
 def _below(rows: Table) -> tuple[str, list[str]]:
@@ -195,7 +215,16 @@ def _texts(rows: Table, name: str) -> list[str]:
         return [_of_metric(name, row) for row in rows]
     if all(map(float.is_integer, floats)) and not _is_share(name) and not _is_factor(name):
         values = [int(value) if isinstance(value, float) else value for value in values]
-    return [_cut(_text(name, value), _PROSE_CHARS) for value in values]
+    texts = [_cut(_text(name, value), _PROSE_CHARS) for value in values]
+    return ["-" if _misleads(name, row) else text for text, row in zip(texts, rows)]
+
+
+def _misleads(name: str, row: Mapping[str, Any]) -> bool:
+    """Tell whether this is a change of what does not compare, or -100 % of what is gone."""
+    word = row.get("word")
+    is_unlike = word == "not comparable" or (word == "inconclusive" and row.get("noise.unlike"))
+    is_change = name.startswith(("change", "interval"))
+    return bool(is_unlike and is_change) or (word == "gone" and name == "change_percent")
 
 
 def _has_units(rows: Table) -> bool:
@@ -206,6 +235,8 @@ def _has_units(rows: Table) -> bool:
 def _of_metric(name: str, row: Mapping[str, Any]) -> str:
     """Return a cell of a comparison: counts are whole, and shares change by points."""
     value, unit = row[name], row["unit"]
+    if _misleads(name, row):
+        return "-"
     if name == "change_percent" and unit == "percent" and isinstance(row["change"], float):
         points = row["change"]
         digits = "1g" if 0 < abs(points) < 0.005 else "2f"

@@ -238,6 +238,25 @@ def test_tables_show_the_change_first(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @needs_launcher
+@pytest.mark.parametrize("columns", ["40", "60", "80", "120"])
+def test_changes_that_do_not_compare_are_not_printed(
+    columns: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    unlike = stage2.diff(SAMPLES / "runner", SAMPLES / "vllm_server").metrics
+    unlike = unlike.where(lambda row: row["word"] in ("not comparable", "inconclusive"))
+    assert {*unlike["stage"]} == {"decode", "prefill", "run"} and max(unlike["change"]) > 1000
+    other = stage2.diff(SAMPLES / "vllm_sorting", SAMPLES / "vllm_server").metrics
+    other = other.where(word="not comparable")
+    for table in (unlike, other, other[["metric", "change_percent", "change", "word"]]):
+        head, body = str(table).partition(f"{table.name}: ")[0].split("\n", 1)
+        assert "word" in head.split() and "not comparable" in body
+        assert ("before" in head) == ("after" in head)
+        assert not re.search(r"[-+]\d|%|points", body)
+        assert not re.search(r">[-+]\d", table._repr_html_())
+
+
+@needs_launcher
 def test_a_comparison_is_written_as_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(SAMPLES)
     change = stage2.diff("vllm_sorting", "vllm_server", fail_if="decode.step_ms<-5%")
@@ -283,7 +302,7 @@ def test_an_interval_is_also_relative() -> None:
         "work": [
             {**kernel, "interval": [-60.0, -40.0]},
             {**kernel, "before": None},
-            {**kernel, "after": None},
+            {**kernel, "after": None, "change_ns": -200.0},
         ],
     }
     change = stage2.Diff({"stages": [stage], "run": []})
@@ -291,6 +310,8 @@ def test_an_interval_is_also_relative() -> None:
     assert percent[0] == pytest.approx((-71.8, -55.2), abs=0.05) and percent[1] is None
     assert change.work["interval_percent"] == [(-30.0, -20.0), None, None]
     assert change.work["word"][1:] == ["new", "gone"]
+    # `gone` says it all, as `new` does.
+    assert change.work["change_percent"][2] == -100.0 and "100.00" not in str(change.work)
     # In frames, the ends are columns that compare and sort.
     for library in ("pandas", "polars"):
         pytest.importorskip(library)
