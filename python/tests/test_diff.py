@@ -312,6 +312,17 @@ def test_an_interval_is_also_relative() -> None:
     assert change.work["word"][1:] == ["new", "gone"]
     # `gone` says it all, as `new` does.
     assert change.work["change_percent"][2] == -100.0 and "100.00" not in str(change.work)
+    # Of a share, both are points, also in a row.
+    share = {"before": 14.36, "after": 50.28, "change": 35.92, "change_percent": 250.12}
+    share = {"metric": "gpu_busy_percent", "unit": "percent", **share}
+    points = {**stage, "metrics": [{**share, "interval": [17.36, 38.24]}]}
+    table = stage2.Diff({"stages": [points], "run": []}).metrics
+    row = table[0]
+    assert "change +35.92 points change (unit)" in _flat(repr(row)) and "266" not in repr(row)
+    assert "interval (+17.36, +38.24) points" in _flat(repr(row))
+    names = ["change_percent", "interval_percent", "unit", "change", "interval"]
+    for shown in (str(table[names]), table[names]._repr_html_()):
+        assert "+35.92 points" in shown and "(+17.36, +38.24) points" in shown
     # In frames, the ends are columns that compare and sort.
     for library in ("pandas", "polars"):
         pytest.importorskip(library)

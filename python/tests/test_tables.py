@@ -810,12 +810,18 @@ def test_a_row_shows_what_is_known_of_it(monkeypatch: pytest.MonkeyPatch) -> Non
     first, *_, note = lines = str(row).splitlines()
     assert repr(row) == str(row) and len(lines) == 21 and first.split() == ["stage", "decode"]
     shown = {line.split()[0]: line.split(None, 1)[1] for line in lines[:-1]}
-    assert shown["p50_ns"] == "4.62 ms" and shown["idle_percent"] == "66.75 %"
-    assert shown["tokens_per_s"] == "3,432" and list(shown)[:18] == run.stages.columns[:18]
+    assert shown["p50"] == "4.62 ms" and shown["idle_percent"] == "66.75 %"
+    assert shown["tokens_per_s"] == "3,432" and [*shown][:18] == [
+        name[:-3] if name.endswith("_ns") else name for name in run.stages.columns[:18]
+    ]
     none = sum(value is None for value in row.values())
-    assert note == f"row of stages: 20 of 86 values, {none} None; `dict(row)` has all"
+    size = f"row of stages: 20 of 86 values, {none} None"
+    assert note == f"{size}; names omit `_ns`; `dict(row)` has all"
     html = row._repr_html_()  # type: ignore[attr-defined]
     assert "4.62 ms" in html and "20 of 86 values" in html
+    # No two names become one.
+    both = stage2.Table("stages", [{"outliers": {"of": 1, "of_ns": 2_000}}])[0]
+    assert str(both).splitlines()[:2] == ["outliers.of     1", "outliers.of_ns  2.00 us"]
     for name in run.tables:
         for row in run.table(name)[:3]:
             assert max(map(len, str(row).splitlines())) <= 80, row
