@@ -55,8 +55,8 @@ _KEPT = ("before", "after", "before.ns", "after.ns", "change_percent", "word")
 _UNCHANGED = ["none", "unknown"]
 _HIDDEN: dict[str, tuple[str, str | list[str], str]] = {
     "stages": ("apart", "operator", "without operators that lie in no stage"),
-    "metrics": ("verdict", _UNCHANGED, "changed beyond noise"),
-    "work": ("verdict", _UNCHANGED, "changed beyond noise"),
+    "metrics": ("verdict", _UNCHANGED, "that changed beyond noise"),
+    "work": ("verdict", _UNCHANGED, "that changed beyond noise"),
 }
 """Rows that would hide the others in a whole table: a column, its values, and what is left."""
 _HEADINGS = {
@@ -207,7 +207,7 @@ def _without_hidden(table: Table) -> tuple[Table, str, str]:
     others = [row for row in table if row[column] is None or row[column] not in values]
     if not others and "metric" in table.columns:
         others = [row for row in table if (row["before"], row["after"]) != (0, 0)]
-        what, where = "not 0 on both sides", "where(before=0, after=0)"
+        what, where = "that are not 0 on both sides", "where(before=0, after=0)"
     if len(others) in (0, len(table)):
         return table, "", ""
     return table._of(others), what, f"others: {table.name}.{where}"
@@ -440,9 +440,11 @@ def _rows(whole: Table, table: Table, names: list[str], what: str) -> str:
     number, shown = len(whole), min(len(table), _SHOWN_ROWS)
     if not number:
         return f"{whole.name}: no rows" + (f": {whole.absent}" if whole.absent else "")
-    rows = f"{f'{shown} of ' if shown < number else ''}{number:,} row{'' if number == 1 else 's'}"
+    most = len(table)
+    of = f"{shown} of {'the ' * bool(what)}" if shown < most else ""
+    rows = f"{of}{most:,} row{'' if most == 1 else 's'}"
     if what:
-        rows += f" ({what if shown == len(table) else f'of {len(table):,} {what}'})"
+        rows += f" {what} ({number:,} in all)"
     return f"{whole.name}: {rows}, {len(names)} of {len(whole.columns)} columns"
 
 

@@ -171,7 +171,7 @@ def test_tables_show_the_change_first(monkeypatch: pytest.MonkeyPatch) -> None:
     changed = change.metrics.where(verdict=["increased", "decreased"])
     pairs = list(zip(changed["stage"], changed["metric"]))
     assert [tuple(line.split()[:2]) for line in lines[1:size]] == pairs
-    said = f"{len(pairs)} of {len(change.metrics)} rows (changed beyond noise), "
+    said = f"metrics: {len(pairs)} rows that changed beyond noise ({len(change.metrics)} in all), "
     others = 'others: metrics.where(verdict=["none", "unknown"])'
     for shown in (_flat(change.metrics), change.metrics._repr_html_()):
         assert said in shown and others in shown.replace("&quot;", '"')
@@ -193,7 +193,7 @@ def test_tables_show_the_change_first(monkeypatch: pytest.MonkeyPatch) -> None:
     # Where nothing changed, what is 0 on both sides takes no room, unless it is looked for.
     same = stage2.diff(before, before).metrics
     zero = same.where(before=0, after=0)
-    left_out = f"(of {len(same) - len(zero)} not 0 on both sides), "
+    left_out = f"20 of the {len(same) - len(zero)} rows that are not 0 on both sides ({len(same)} in all), "
     assert left_out in _flat(same) and left_out in same._repr_html_()
     assert "others: metrics.where(before=0, after=0)" in str(same)
     of_decode = set(zero.where(stage="decode")["metric"])
@@ -212,7 +212,7 @@ def test_tables_show_the_change_first(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown["tokens_per_s"][2:] == ["+34.70", "%", "higher"]
     head, first, *_ = str(change.work).splitlines()
     assert "word" in head.split() and "shorter" in first.split() and "new" in str(change.work)
-    assert f" of {len(change.work)} rows (changed beyond noise)" in str(change.work)
+    assert f" rows that changed beyond noise ({len(change.work)} in all)" in str(change.work)
     assert set(change.work.where(verdict="none")["word"]) == {
         "equal",
         "new",

@@ -618,7 +618,7 @@ def test_operators_do_not_hide_the_stages() -> None:
     stages = sample("runner").stages
     shown = str(stages)
     where = 'stages.where(apart="operator")'
-    said = "stages: 3 of 25 rows (without operators that lie in no stage), "
+    said = "stages: 3 rows without operators that lie in no stage (25 in all), "
     assert "aten::" not in shown and said in shown and f"others: {where}" in shown
     assert "aten::" not in stages._repr_html_() and said in stages._repr_html_()
     assert len(stages) == 25 and "aten::" in str(stages.where(apart="operator"))
