@@ -203,9 +203,10 @@ class Table(List[Mapping[str, Any]]):
     `list(table)` and `dict(row)` can be changed.
 
     Units end the names of the columns: `_ns` (integer nanoseconds), `_percent`, `_bytes`, `_j`,
-    `_w`, `_mhz`, `_per_s`. None means "not known", never 0. A dot separates the levels of the
-    report: `launch.grid`. Lists are tuples: a grid is `(132, 1, 1)`. The most important columns
-    come first. The source of every table is `metrics.json` of the run, with its `timelines.json`.
+    `_w`, `_mhz`, `_per_s`. None means "unknown"; it never stands for 0. A dot separates the levels
+    of the report: `launch.grid`. Lists are tuples: a grid is `(132, 1, 1)`. The most important
+    columns come first. The source of every table is `metrics.json` of the run, with its
+    `timelines.json`.
     """
 
     def __init__(

@@ -41,6 +41,8 @@ def test_runs_are_compared_as_the_command_line_does() -> None:
     assert next(iter(change.lines)) == "verdict"
     assert {"time", "window", "kernels"} <= set(change.lines)
     assert change.failed
+    with pytest.raises(ValueError, match=r"^a Diff is neither true nor false; `not ch"):
+        bool(change)
     assert [row["outcome"] for row in change.conditions] == ["failed", "passed"]
     assert {"decode", "run"} <= {row["stage"] for row in change.metrics}
     step = next(row for row in change.metrics if row["metric"] == "step_ms")
@@ -193,7 +195,7 @@ def test_tables_show_the_change_first(monkeypatch: pytest.MonkeyPatch) -> None:
     # Where nothing changed, what is 0 on both sides takes no room, unless it is looked for.
     same = stage2.diff(before, before).metrics
     zero = same.where(before=0, after=0)
-    left_out = f"20 of the {len(same) - len(zero)} rows that are not 0 on both sides ({len(same)} in all), "
+    left_out = f"20 of the {len(same) - len(zero)} rows that are not 0 on both sides ("
     assert left_out in _flat(same) and left_out in same._repr_html_()
     assert "others: metrics.where(before=0, after=0)" in str(same)
     of_decode = set(zero.where(stage="decode")["metric"])
@@ -270,6 +272,8 @@ def test_a_comparison_is_written_as_a_page(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(stage2.DiffError, match=why) as caught:
         change.write_html(missing / "page.html")
     assert "--" not in str(caught.value)
+    with pytest.raises(ValueError, match=r"^write_html writes a page, named .html or .htm, not 'a"):
+        change.write_html("a.pdf")
     with pytest.raises(stage2.DiffError, match=r"^only a comparison that `stage2"):
         stage2.Diff(change.comparison).write_html("page.html")
 
