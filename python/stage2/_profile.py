@@ -126,6 +126,10 @@ class Window(NamedTuple):
         return load(folder)
 
 
+# Otherwise, `help` shows the types as `ForwardRef('int')`.
+Window.__new__.__annotations__ = {}
+
+
 def start() -> bool:
     """Begin a recording window in this process, and wait until it is open.
 

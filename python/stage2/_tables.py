@@ -386,6 +386,9 @@ class Table(List[Mapping[str, Any]]):
         rows = list(self)
         # From the last column to the first, because each sort keeps the order of equal rows.
         for name in reversed(names):
+            if name[:1] == "-" and name[1:] in self.columns:
+                call = f"sort_by({name[1:]!r}, descending=True)"
+                raise KeyError(f"a column is sorted from the largest value on by `{call}`")
             if name not in self.columns:
                 raise KeyError(self._no_column(name))
             known = [row for row in rows if row[name] is not None]
@@ -430,7 +433,7 @@ class Table(List[Mapping[str, Any]]):
                 hint = f": use `{_OF_FRAMES[name]}`, or a frame (`to_pandas()`, `to_polars()`)"
             else:
                 like = close_to(name, known, cutoff=_LIKE_ATTRIBUTES)
-                hint = like or "; a frame has more (`to_pandas()`, `to_polars()`)"
+                hint = like or f"; if frames have it, use `to_pandas().{name}` (or `to_polars()`)"
             error = AttributeError(said + hint)
             # Otherwise, tracebacks of Python 3.10 and later add their own suggestion.
             error.obj = self
