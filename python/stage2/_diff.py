@@ -107,8 +107,9 @@ class Diff:
         return wrapped([self._named_sides(), *self.lines.items(), *self._outcomes()])
 
     def _repr_html_(self) -> str:
-        """Show the sides, the conditions, the lines and the first metrics in a notebook."""
-        lines = [self._named_sides(), *self._outcomes(), *self.lines.items()]
+        """Show the sides, the lines with the conditions, and the first metrics in a notebook."""
+        verdict, *others = self.lines.items()
+        lines = [self._named_sides(), verdict, *self._outcomes(), *others]
         return lines_html(lines, _FAILURES) + self.metrics._repr_html_()
 
     def _sides(self, arrow: str) -> str:

@@ -514,6 +514,8 @@ def _heading(table: Table, column: str) -> str:
     text = visible(column[len(_level(table, column)) :])
     if _has_unit(table.name, table.columns, column):
         return _HEADINGS[column]
+    if table.name == "host_causes" and column == "percent":
+        return "idle %"
     if _is_share(f"_{text}"):
         return f"{text[: -len(_SHARE)]} %".lstrip()
     return text[:-3] if _is_time(text) else text

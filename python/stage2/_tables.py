@@ -766,7 +766,7 @@ def _column_of(name: str, columns: Collection[str], level: str = "") -> str | No
     """Return the column that is called so, or has this heading: without a unit or a level."""
     percent = f" {name}".replace(" %", "_percent").lstrip(" _")
     units = (name, f"{name}_ns", f"{name}.ns", percent)
-    wholes = (*units, f"{level}{name}", f"{level}{name}_ns")
+    wholes = (*units, f"{level}{name}", f"{level}{name}_ns", percent.replace("idle_", "", 1))
     return next((whole for whole in wholes if whole in columns), None)
 
 

@@ -128,19 +128,19 @@ def test_a_printed_comparison_has_its_caution_and_the_names_of_its_conditions() 
     assert said in " ".join(str(change).split())
     command = f"then: stage2.diff(before=['{SAMPLES / 'vllm_sorting'}', 'before-2', 'before-3', "
     assert command in change.lines["next"] and "--" not in str(change)
-    # In a notebook, right below the sides.
+    # In a notebook, right below the verdict.
     labels = re.findall("<th style='([^']*)'>(.*?)</th>", change._repr_html_())
     assert [label for _, label in labels][:5] == [
         "runs",
+        "verdict",
         "not decided",
         "passed",
         "passed",
-        "verdict",
     ]
     change = stage2.diff(
         SAMPLES / "vllm_sorting", SAMPLES / "vllm_server", fail_if="decode.step_ms<-5%"
     )
-    (style, label), *_ = re.findall("<th style='([^']*)'>(.*?)</th>", change._repr_html_())[1:]
+    (style, label), *_ = re.findall("<th style='([^']*)'>(.*?)</th>", change._repr_html_())[2:]
     assert label == "failed" and "bold" in style
 
 

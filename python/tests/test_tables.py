@@ -911,9 +911,10 @@ def test_a_heading_leads_to_its_column() -> None:
     with pytest.raises(KeyError, match="did you mean 'p50_ns'"):
         stages["p50"]
     causes = sample("vllm_sorting").host_causes
-    assert str(causes).split()[:4] == ["stage", "%", "error", "%"]
-    with pytest.raises(KeyError, match="did you mean 'percent'"):
-        causes["%"]
+    assert str(causes).split()[:5] == ["stage", "idle", "%", "error", "%"]
+    for heading in ("%", "idle %"):
+        with pytest.raises(KeyError, match="did you mean 'percent'"):
+            causes[heading]
 
 
 def test_a_table_is_read_only() -> None:
