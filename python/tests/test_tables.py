@@ -323,7 +323,7 @@ def test_a_part_of_a_table_is_a_table() -> None:
 def test_each_column_has_a_description() -> None:
     # Each stands alone: it refers to columns by their names only, not by their order.
     refers = re.compile(
-        r"here and below|the (next two|former|latter)|of these, ns|^Of so|is late in\."
+        r"here and below|the (next two|two before|former|latter)|of these, ns|^Of so|is late in\."
     )
     tables = [*(EMPTY.table(name) for name in EMPTY.tables), stage2.Table("metrics")]
     for table in [*tables, stage2.Table("work"), stage2.Table("conditions")]:
@@ -333,6 +333,8 @@ def test_each_column_has_a_description() -> None:
 
 def test_what_idle_time_holds_is_said() -> None:
     stages = sample("vllm_sorting").stages
+    for kind, text in (("busy", "All GPU work, where it is not split"), ("launch_gaps", "50 us, ")):
+        assert text in stages.descriptions[f"window.{kind}_percent"]
     decode = stages.row(stage="decode")
     # As in a report: idle, and what the GPU did for other stages.
     shares = decode["idle_percent"] + decode["window.other_work_percent"]
