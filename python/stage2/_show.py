@@ -294,7 +294,8 @@ def _shortened(texts: list[str], limit: int) -> list[str]:
     """Cut the middle of long texts, at the place that leaves the most of them different."""
     if max(map(len, texts), default=0) <= limit:
         return texts
-    heads = sorted(range(limit), key=lambda head: abs(head - limit // 2))
+    # Without its beginning, a name is hard to recognise and to search for.
+    heads = sorted(range(limit // 4, limit), key=lambda head: abs(head - limit // 2))
     cut = [[_cut(text, limit, head) for text in texts] for head in heads]
     return max(cut, key=lambda shown: len(set(shown)))
 
