@@ -23,6 +23,7 @@ _PRIMITIVES = {"integer": "int", "number": "float", "string": "str", "boolean": 
 _LINKS = {
     "stage2_contract::text::KernelName::short": "Readable name of the kernel",
     "stage2_contract::text::KernelName::id": "Short name of the kernel that no other kernel has",
+    "LAUNCH_GAP_US": "50 us",
     "StageRow::stage": "The stage, as in the table `stages`",
     "PathRow::path": "The path of the range, as in the table `paths`",
     "DeviceRow::device": "The GPU, as in the table `devices`",
@@ -188,7 +189,7 @@ def _timelines(timelines: Schema) -> Columns:
 def _stages(metrics: Schema) -> Columns:
     """Return the columns of stages: those of the report's first tables, and of its rows."""
     row = metrics.columns(metrics.at("StageRow"))
-    kinds = [variant["const"] for variant in metrics.at("WindowKind")["oneOf"]]
+    kinds = metrics.at("WindowKind")["oneOf"]
     time = "{} time of a step, call or token (see `per`), ns."
     found: Columns = {
         "stage": row.pop("stage"),
@@ -223,11 +224,8 @@ def _stages(metrics: Schema) -> Columns:
         "is_cold": ("bool", "The times are of the first, cold call, because there is no other."),
     }
     for kind in kinds:
-        name = kind.replace("_", " ")
-        found[f"window.{kind}_percent"] = (
-            "float",
-            f"Share of the windows of warm calls: {name}, percent.",
-        )
+        text = f"Share of the windows of warm calls, percent. {_clean(kind['description'])}"
+        found[f"window.{kind['const']}_percent"] = ("float", text)
     kind, text = row["gpu_idle_ns"]
     others = "It contains the time in which the GPU worked for another stage"
     left_out = "(`window.other_work_percent`), which `idle_percent` leaves out."

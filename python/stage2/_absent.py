@@ -37,8 +37,8 @@ REASONS = {
     "no_energy": "the energy of the GPU is not known ({why})",
     "too_short_for_energy": "its windows add up to less than 1 s, and the GPU's energy counter "
     "changes every 0.1 s",
-    "energy_uncertain": "its error can be {percent} % (the limit is 10 %), because the GPU's "
-    "energy was read only every {spacing_ms} ms; longer windows have a smaller one",
+    "energy_uncertain": "the error of its energy can be {percent} % (the limit is 10 %), because "
+    "the GPU's energy was read only every {spacing_ms} ms; longer windows have a smaller one",
     "shared_gpu": "several processes of the run used the GPU at once, and its energy is theirs "
     "together",
     "several_gpus": "the stage ran on several GPUs, and it is not known which tokens each worked "

@@ -43,6 +43,7 @@ _OPTIONS = {
     "--strict": "strict=True",
 }
 """Options of the command line, and what they are here."""
+_PAGES = (".html", ".htm")
 _NAMED_OPTION = re.compile(rf"(?<=\()({'|'.join(_OPTIONS)})(?=\))|(?<=use )--strict(?= )")
 """Where a text recommends one: the command of a run may have such words too."""
 FAILED = 1
@@ -64,6 +65,8 @@ class Diff:
     - `conditions`, `failed`: what became of the conditions.
     - `write_html(path)`: writes the page of the comparison.
     - `comparison`: all of it as a dictionary, as `stage2-launch diff --json` prints it.
+
+    It is neither true nor false: `assert not change.failed`.
     """
 
     def __init__(self, comparison: dict[str, Any]) -> None:
@@ -85,6 +88,13 @@ class Diff:
             error.obj = self
             raise error
 
+    def __bool__(self) -> NoReturn:
+        """Raise a ValueError: `assert stage2.diff(...)` would pass even if a condition failed."""
+        raise ValueError(
+            "a Diff is neither true nor false; `not change.failed` tells whether all conditions "
+            "hold, and `change.verdict` what changed"
+        )
+
     def __repr__(self) -> str:
         """Name the sides, and return the verdict without its remarks."""
         verdict = visible(self.comparison.get("verdict")).partition(". ")[0].rstrip(".")
@@ -97,8 +107,9 @@ class Diff:
         return wrapped([self._named_sides(), *self.lines.items(), *self._outcomes()])
 
     def _repr_html_(self) -> str:
-        """Show the sides, the conditions, the lines and the first metrics in a notebook."""
-        lines = [self._named_sides(), *self._outcomes(), *self.lines.items()]
+        """Show the sides, the lines with the conditions, and the first metrics in a notebook."""
+        verdict, *others = self.lines.items()
+        lines = [self._named_sides(), verdict, *self._outcomes(), *others]
         return lines_html(lines, _FAILURES) + self.metrics._repr_html_()
 
     def _sides(self, arrow: str) -> str:
@@ -203,6 +214,7 @@ class Diff:
         It compares the runs again, as they are now, and replaces the file. Returns its path.
 
         Raises:
+            ValueError: The name of the file has another suffix than `.html` or `.htm`.
             DiffError: The file cannot be written, the runs can no longer be compared, or this is
                 not from `stage2.diff`.
 
@@ -211,6 +223,8 @@ class Diff:
             raise DiffError("only a comparison that `stage2.diff` returned has runs to write of")
         words, timeout_s, folder = self._words
         file = Path(os.path.abspath(path))
+        if file.suffix and file.suffix.lower() not in _PAGES:
+            raise ValueError(f"write_html writes a page, named .html or .htm, not {file.name!r}")
         try:
             _run(["--html", str(file), *words], timeout_s, folder)
         except DiffError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
@@ -22,17 +23,28 @@ class InstallError(RuntimeError):
 def library_path() -> Path:
     """Return the absolute path of the collector, for LD_PRELOAD.
 
-    STAGE2_COLLECTOR names another library, as for `stage2-launch`.
+    STAGE2_COLLECTOR names another library, as for `stage2-launch`, which otherwise loads the one
+    next to it.
 
     Raises:
         InstallError: It is not installed; the text lists the places that were searched.
     """
     named = os.environ.get("STAGE2_COLLECTOR")
-    path = Path(named or Path(__file__).with_name(LIBRARY)).absolute()
-    if path.is_file():
-        return path
+    places = [Path(named).absolute()] if named else list(dict.fromkeys(_libraries()))
+    for path in places:
+        if path.is_file():
+            return path
+    looked = " or ".join(str(path) for path in places)
     origin = "STAGE2_COLLECTOR names it" if named else _INSTALL
-    raise InstallError(f"the collector is not at {path}: {origin}")
+    raise InstallError(f"the collector is not at {looked}: {origin}")
+
+
+def _libraries() -> Iterator[Path]:
+    yield Path(__file__).absolute().with_name(LIBRARY)
+    with contextlib.suppress(InstallError):
+        folder = launcher_path().resolve().parent
+        yield folder / LIBRARY
+        yield folder.parent / "lib" / LIBRARY
 
 
 def launcher_path() -> Path:

@@ -126,13 +126,17 @@ class Window(NamedTuple):
         return load(folder)
 
 
+# Otherwise, `help` shows the types as `ForwardRef('int')`.
+Window.__new__.__annotations__ = {}
+
+
 def start() -> bool:
     """Begin a recording window in this process, and wait until it is open.
 
     The window contains the GPU work launched from now until `stop`. The first window starts
     CUPTI, which can take seconds. The program must run dormant under the collector
     (`stage2-launch run --dormant -- python ...`). Without a collector, or if a window is already
-    open, this only warns, once per process.
+    open, it warns once per process and does nothing else.
 
     Returns whether a window has begun. It never raises.
     """

@@ -38,9 +38,9 @@ class Run:
 
     Each table of `tables` is a property, for instance `stages`: a `Table`, which is a list of
     dictionaries with `to_pandas()` and `to_polars()`. Units end the names of the columns: `_ns`
-    (integer nanoseconds), `_percent`, `_bytes`. None means "not known", never 0. The `absent` of a
-    table without rows gives the reason. Two runs are equal if they were read from the same file,
-    with the same content.
+    (integer nanoseconds), `_percent`, `_bytes`. None means "unknown"; it never stands for 0. The
+    `absent` of a table without rows gives the reason. Two runs are equal if they were read from the
+    same file, with the same content.
 
     Raises:
         RunError: From any table, if its part of the file has an unexpected form.
@@ -120,7 +120,7 @@ class Run:
 
     def _lines(self) -> list[tuple[str, str]]:
         """Return a fact in each line, or the answer in full, with what is missing in neither."""
-        answer = self.answer or {}
+        answer = self.answer
         lines = answer.get("short") or answer.get("lines")
         rows = [row for row in lines if isinstance(row, dict)] if isinstance(lines, list) else []
         shown = [(visible(row.get("label")), visible(row.get("text"))) for row in rows]
@@ -138,15 +138,13 @@ class Run:
         return marks
 
     @property
-    def answer(self) -> Mapping[str, Any] | None:
+    def answer(self) -> Mapping[str, Any]:
         """The answer: `short` (what `print` shows), `lines` (the same in full), `stages`, `first`.
 
-        None if the run has none. Times that were calculated, such as floors, have fractions.
+        Empty if the run has none. Times that were calculated, such as floors, have fractions.
         """
         answer = self.metrics.get("answer")
-        if not isinstance(answer, dict):
-            return None
-        return answer
+        return answer if isinstance(answer, dict) else {}
 
     @property
     def stages(self) -> Table:

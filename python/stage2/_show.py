@@ -50,14 +50,21 @@ _REPEATED = {
 """The last columns stand behind the first ones if they tell rows apart that those do not."""
 LEVELS = {"late_ranks": "delays.steps.", "coverage": "counts."}
 """The level that headings omit."""
+_KEPT = ("before", "after", "before.ns", "after.ns", "change_percent", "word")
+"""Columns of a comparison for which names make room; the last ones stay longest."""
 _UNCHANGED = ["none", "unknown"]
 _HIDDEN: dict[str, tuple[str, str | list[str], str]] = {
     "stages": ("apart", "operator", "without operators that lie in no stage"),
-    "metrics": ("verdict", _UNCHANGED, "changed beyond noise"),
-    "work": ("verdict", _UNCHANGED, "changed beyond noise"),
+    "metrics": ("verdict", _UNCHANGED, "that changed beyond noise"),
+    "work": ("verdict", _UNCHANGED, "that changed beyond noise"),
 }
 """Rows that would hide the others in a whole table: a column, its values, and what is left."""
-_HEADINGS = {"change_percent": "change", "change": "change (unit)"}
+_HEADINGS = {
+    "change_percent": "change",
+    "change": "change (unit)",
+    "interval_percent": "interval",
+    "interval": "interval (unit)",
+}
 """Headings of metrics whose changes have their units: of a share, these are points."""
 _EVEN_IF_UNKNOWN = ("energy_j", "mean_power_w")
 """Columns that are shown even if they are None in all rows, because they are what is looked for."""
@@ -126,9 +133,11 @@ def text_of(table: Table) -> str:
     widths: dict[str, int] = {}
     wanted: dict[str, int] = {}
     room = _terminal_width()
+    kept = _room_kept(rows)
     for name in _chosen(rows):
         if name in (*below, *brief):
             continue
+        kept.pop(name, None)
         head, texts = len(_heading(rows, name)), _texts(rows, name)
         most = _SHOWN_TEXT
         if name == lead:
@@ -136,16 +145,23 @@ def text_of(table: Table) -> str:
             most = _SHOWN_SENTENCES
         whole = wide = max(head, min(max(map(len, texts)), most))
         least = whole
-        if _is_text(rows, name):
-            least = max(head, _LEAST_TEXT)
+        # Half an interval would be another one.
+        if _is_text(rows, name) and not name.startswith("interval"):
+            least = min(whole, max(head, _LEAST_TEXT))
             if name not in _PROSE:
                 wide = max(head, min(whole, max(_EASY_TEXT, _distinct(texts, whole))))
             elif widths:
                 least = max(head, min(whole, _EASY_TEXT if lead in widths else least))
-        if wide > room:
-            if widths and room < least:
+        left = room - sum(kept.values())
+        if wide > left:
+            if kept and not _is_text(rows, name):
+                # Both sides, or none.
+                kept.pop(name.replace("before", "after"), None)
+                brief = [*brief, name.replace("before", "after")]
+                continue
+            if widths and left < least and not kept:
                 break
-            wide = max(room, least)
+            wide = max(left, least)
         widths[name], wanted[name] = wide, whole
         room -= wide + len(_SPACE)
     # What is left shows more of the texts that are cut, without the space behind the last column.
@@ -166,6 +182,16 @@ def text_of(table: Table) -> str:
     return "\n".join([*lines, *notes, *_left_out(rows, names)])
 
 
+def _room_kept(rows: Table) -> dict[str, int]:
+    """Return the room that the columns which say what changed need, in the order of the table."""
+    names = _KEPT if rows.name in ("metrics", "work") else ()
+    return {
+        name: max(len(_heading(rows, name)), *map(len, _texts(rows, name))) + len(_SPACE)
+        for name in _chosen(rows)
+        if name in names
+    }
+
+
 def _below(rows: Table) -> tuple[str, list[str]]:
     """Return the column of sentences below whose cells others stand, and these."""
     lead, below = _BELOW.get(rows.name, ("", [])) if not rows._is_chosen else ("", [])
@@ -181,7 +207,7 @@ def _without_hidden(table: Table) -> tuple[Table, str, str]:
     others = [row for row in table if row[column] is None or row[column] not in values]
     if not others and "metric" in table.columns:
         others = [row for row in table if (row["before"], row["after"]) != (0, 0)]
-        what, where = "not 0 on both sides", "where(before=0, after=0)"
+        what, where = "that are not 0 on both sides", "where(before=0, after=0)"
     if len(others) in (0, len(table)):
         return table, "", ""
     return table._of(others), what, f"others: {table.name}.{where}"
@@ -191,29 +217,47 @@ def _texts(rows: Table, name: str) -> list[str]:
     """Return a column as text, of which only what no cell could show is cut."""
     values = [row[name] for row in rows]
     floats = [value for value in values if isinstance(value, float)]
-    if _has_units(rows):
+    if rows.name == "metrics" and "unit" in rows.columns:
         return [_of_metric(name, row) for row in rows]
     if all(map(float.is_integer, floats)) and not _is_share(name) and not _is_factor(name):
         values = [int(value) if isinstance(value, float) else value for value in values]
-    return [_cut(_text(name, value), _PROSE_CHARS) for value in values]
+    texts = [_cut(_text(name, value), _PROSE_CHARS) for value in values]
+    return ["-" if _misleads(name, row) else text for text, row in zip(texts, rows)]
 
 
-def _has_units(rows: Table) -> bool:
-    """Tell whether the changes of metrics are shown with their units: percent, or points."""
-    return rows.name == "metrics" and {"change", "unit"} <= set(rows.columns)
+def _misleads(name: str, row: Mapping[str, Any]) -> bool:
+    """Tell whether this is a change of what does not compare, or -100 % of what is gone."""
+    word = row.get("word")
+    is_unlike = word == "not comparable" or (word == "inconclusive" and row.get("noise.unlike"))
+    is_change = name.startswith(("change", "interval"))
+    return bool(is_unlike and is_change) or (word == "gone" and name == "change_percent")
+
+
+def _has_unit(table: str, columns: Collection[str], name: str) -> bool:
+    """Tell whether this change of metrics is shown with its unit: percent, or points."""
+    difference = name[: -len(_SHARE)] if _is_share(name) else name
+    return table == "metrics" and name in _HEADINGS and {difference, "unit"} <= set(columns)
 
 
 def _of_metric(name: str, row: Mapping[str, Any]) -> str:
     """Return a cell of a comparison: counts are whole, and shares change by points."""
-    value, unit = row[name], row["unit"]
-    if name == "change_percent" and unit == "percent" and isinstance(row["change"], float):
-        points = row["change"]
-        digits = "1g" if 0 < abs(points) < 0.005 else "2f"
-        return f"{points:{'+' if points else ''},.{digits}}{_POINTS}"
-    if name == "change_percent" and value is not None:
-        return _text(name, value) + " %".ljust(len(_POINTS))
+    value, unit = row[name], row.get("unit")
+    if _misleads(name, row):
+        return "-"
+    if _is_share(name) and _has_unit("metrics", row, name):
+        change = row[name[: -len(_SHARE)]] if unit == "percent" else value
+        ends = change if isinstance(change, tuple) else (change,)
+        if all(isinstance(end, float) for end in ends):
+            suffix = _POINTS if unit == "percent" else " %"
+            shown = ", ".join(map(_signed, ends))
+            return f"({shown}){suffix}" if len(ends) > 1 else shown + suffix.ljust(len(_POINTS))
     is_whole = unit == "count" and isinstance(value, float) and value.is_integer()
     return _text(name, int(value) if is_whole else value)
+
+
+def _signed(change: float) -> str:
+    digits = "1g" if 0 < abs(change) < 0.005 else "2f"
+    return f"{change:{'+' if change else ''},.{digits}}"
 
 
 def _in_cells(rows: Table, name: str, wide: int, below: list[str]) -> list[list[str]]:
@@ -250,7 +294,8 @@ def _shortened(texts: list[str], limit: int) -> list[str]:
     """Cut the middle of long texts, at the place that leaves the most of them different."""
     if max(map(len, texts), default=0) <= limit:
         return texts
-    heads = sorted(range(limit), key=lambda head: abs(head - limit // 2))
+    # Without its beginning, a name is hard to recognise and to search for.
+    heads = sorted(range(limit // 4, limit), key=lambda head: abs(head - limit // 2))
     cut = [[_cut(text, limit, head) for text in texts] for head in heads]
     return max(cut, key=lambda shown: len(set(shown)))
 
@@ -341,11 +386,24 @@ def _values(table: str, row: Mapping[str, Any]) -> tuple[dict[str, str], str]:
         value, is_share = row[name], _is_share(f"_{name}")
         is_whole = isinstance(value, float) and value.is_integer()
         text = _text(name, int(value) if is_whole and not _is_factor(name) else value)
-        cells[visible(name)] = f"{text} %" if is_share and not isinstance(value, tuple) else text
+        text = f"{text} %" if is_share and not isinstance(value, tuple) else text
+        is_change = name in _HEADINGS and table in ("metrics", "work")
+        if is_change and (_misleads(name, row) or _has_unit(table, row, name)):
+            text = _of_metric(name, row).strip()
+        cells[_row_name(table, row, name)] = text
     unknown = len(row) - len(known)
     note = f"row of {table}: {len(cells)} of {len(row)} values"
     note += f", {unknown} None" if unknown else ""
+    omitted = " and ".join(_notes(table, row, known[: len(cells)]))
+    note += f"; names {omitted}" if omitted else ""
     return cells, note + ("; `dict(row)` has all" if len(cells) < len(row) else "")
+
+
+def _row_name(table: str, row: Mapping[str, Any], name: str) -> str:
+    """Return the name of a value, without the unit of a time, which the value has."""
+    if _has_unit(table, row, name):
+        return _HEADINGS[name]
+    return visible(name[:-3] if _is_time(name) and name[:-3] not in row else name)
 
 
 def _chosen(rows: Table) -> list[str]:
@@ -383,24 +441,31 @@ def _rows(whole: Table, table: Table, names: list[str], what: str) -> str:
     number, shown = len(whole), min(len(table), _SHOWN_ROWS)
     if not number:
         return f"{whole.name}: no rows" + (f": {whole.absent}" if whole.absent else "")
-    rows = f"{f'{shown} of ' if shown < number else ''}{number:,} row{'' if number == 1 else 's'}"
+    most = len(table)
+    of = f"{shown} of {'the ' * bool(what)}" if shown < most else ""
+    rows = f"{of}{most:,} row{'' if most == 1 else 's'}"
     if what:
-        rows += f" ({what if shown == len(table) else f'of {len(table):,} {what}'})"
+        rows += f" {what} ({number:,} in all)"
     return f"{whole.name}: {rows}, {len(names)} of {len(whole.columns)} columns"
 
 
 def _size(whole: Table, table: Table, names: list[str], what: str) -> str:
     """Return this with what the headings omit of the names of their columns."""
     heads = {_heading(table, name) for name in names}
-    omitted = ["`_ns`"] if any(map(_is_time, names)) else []
-    levels = dict.fromkeys(_level(table, name) for name in names)
-    omitted += [f"`{level}`" for level in levels if level]
-    notes = [f"omit {' and '.join(omitted)}"] if omitted else []
+    notes = _notes(table.name, table.columns, names, LEVELS.get(table.name, ""))
     notes += ["write `_percent` as %"] if any(head.endswith("%") for head in heads) else []
-    is_changed = _has_units(table) and "change_percent" in names
-    notes += ["write `change_percent` as change"] if is_changed else []
     headings = f"; headings {' and '.join(notes)}" if notes else ""
     return _rows(whole, table, names, what) + headings
+
+
+def _notes(table: str, columns: Collection[str], names: list[str], level: str = "") -> list[str]:
+    """Return what is omitted of these names, and what is written otherwise."""
+    omitted = ["`_ns`"] if any(map(_is_time, names)) else []
+    omitted += [f"`{level}`"] if level and any(name.startswith(level) for name in names) else []
+    other = [name for name in names if _is_share(name) and _has_unit(table, columns, name)]
+    as_others = [f"`{name}` as {_HEADINGS[name]}" for name in other]
+    notes = [f"omit {' and '.join(omitted)}"] if omitted else []
+    return notes + ([f"write {' and '.join(as_others)}"] if as_others else [])
 
 
 def _left_out(rows: Table, names: list[str]) -> list[str]:
@@ -448,8 +513,10 @@ def _level(table: Table, column: str) -> str:
 
 def _heading(table: Table, column: str) -> str:
     text = visible(column[len(_level(table, column)) :])
-    if _has_units(table) and column in _HEADINGS:
+    if _has_unit(table.name, table.columns, column):
         return _HEADINGS[column]
+    if table.name == "host_causes" and column == "percent":
+        return "idle %"
     if _is_share(f"_{text}"):
         return f"{text[: -len(_SHARE)]} %".lstrip()
     return text[:-3] if _is_time(text) else text

@@ -203,9 +203,10 @@ class Table(List[Mapping[str, Any]]):
     `list(table)` and `dict(row)` can be changed.
 
     Units end the names of the columns: `_ns` (integer nanoseconds), `_percent`, `_bytes`, `_j`,
-    `_w`, `_mhz`, `_per_s`. None means "not known", never 0. A dot separates the levels of the
-    report: `launch.grid`. Lists are tuples: a grid is `(132, 1, 1)`. The most important columns
-    come first. The source of every table is `metrics.json` of the run, with its `timelines.json`.
+    `_w`, `_mhz`, `_per_s`. None means "unknown"; it never stands for 0. A dot separates the levels
+    of the report: `launch.grid`. Lists are tuples: a grid is `(132, 1, 1)`. The most important
+    columns come first. The source of every table is `metrics.json` of the run, with its
+    `timelines.json`.
     """
 
     def __init__(
@@ -385,6 +386,9 @@ class Table(List[Mapping[str, Any]]):
         rows = list(self)
         # From the last column to the first, because each sort keeps the order of equal rows.
         for name in reversed(names):
+            if name[:1] == "-" and name[1:] in self.columns:
+                call = f"sort_by({name[1:]!r}, descending=True)"
+                raise KeyError(f"a column is sorted from the largest value on by `{call}`")
             if name not in self.columns:
                 raise KeyError(self._no_column(name))
             known = [row for row in rows if row[name] is not None]
@@ -429,7 +433,7 @@ class Table(List[Mapping[str, Any]]):
                 hint = f": use `{_OF_FRAMES[name]}`, or a frame (`to_pandas()`, `to_polars()`)"
             else:
                 like = close_to(name, known, cutoff=_LIKE_ATTRIBUTES)
-                hint = like or "; a frame has more (`to_pandas()`, `to_polars()`)"
+                hint = like or f"; if frames have it, use `to_pandas().{name}` (or `to_polars()`)"
             error = AttributeError(said + hint)
             # Otherwise, tracebacks of Python 3.10 and later add their own suggestion.
             error.obj = self
@@ -762,7 +766,7 @@ def _column_of(name: str, columns: Collection[str], level: str = "") -> str | No
     """Return the column that is called so, or has this heading: without a unit or a level."""
     percent = f" {name}".replace(" %", "_percent").lstrip(" _")
     units = (name, f"{name}_ns", f"{name}.ns", percent)
-    wholes = (*units, f"{level}{name}", f"{level}{name}_ns")
+    wholes = (*units, f"{level}{name}", f"{level}{name}_ns", percent.replace("idle_", "", 1))
     return next((whole for whole in wholes if whole in columns), None)
 
 

@@ -41,6 +41,8 @@ def test_runs_are_compared_as_the_command_line_does() -> None:
     assert next(iter(change.lines)) == "verdict"
     assert {"time", "window", "kernels"} <= set(change.lines)
     assert change.failed
+    with pytest.raises(ValueError, match=r"^a Diff is neither true nor false; `not ch"):
+        bool(change)
     assert [row["outcome"] for row in change.conditions] == ["failed", "passed"]
     assert {"decode", "run"} <= {row["stage"] for row in change.metrics}
     step = next(row for row in change.metrics if row["metric"] == "step_ms")
@@ -126,19 +128,19 @@ def test_a_printed_comparison_has_its_caution_and_the_names_of_its_conditions() 
     assert said in " ".join(str(change).split())
     command = f"then: stage2.diff(before=['{SAMPLES / 'vllm_sorting'}', 'before-2', 'before-3', "
     assert command in change.lines["next"] and "--" not in str(change)
-    # In a notebook, right below the sides.
+    # In a notebook, right below the verdict.
     labels = re.findall("<th style='([^']*)'>(.*?)</th>", change._repr_html_())
     assert [label for _, label in labels][:5] == [
         "runs",
+        "verdict",
         "not decided",
         "passed",
         "passed",
-        "verdict",
     ]
     change = stage2.diff(
         SAMPLES / "vllm_sorting", SAMPLES / "vllm_server", fail_if="decode.step_ms<-5%"
     )
-    (style, label), *_ = re.findall("<th style='([^']*)'>(.*?)</th>", change._repr_html_())[1:]
+    (style, label), *_ = re.findall("<th style='([^']*)'>(.*?)</th>", change._repr_html_())[2:]
     assert label == "failed" and "bold" in style
 
 
@@ -171,7 +173,7 @@ def test_tables_show_the_change_first(monkeypatch: pytest.MonkeyPatch) -> None:
     changed = change.metrics.where(verdict=["increased", "decreased"])
     pairs = list(zip(changed["stage"], changed["metric"]))
     assert [tuple(line.split()[:2]) for line in lines[1:size]] == pairs
-    said = f"{len(pairs)} of {len(change.metrics)} rows (changed beyond noise), "
+    said = f"metrics: {len(pairs)} rows that changed beyond noise ({len(change.metrics)} in all), "
     others = 'others: metrics.where(verdict=["none", "unknown"])'
     for shown in (_flat(change.metrics), change.metrics._repr_html_()):
         assert said in shown and others in shown.replace("&quot;", '"')
@@ -193,7 +195,7 @@ def test_tables_show_the_change_first(monkeypatch: pytest.MonkeyPatch) -> None:
     # Where nothing changed, what is 0 on both sides takes no room, unless it is looked for.
     same = stage2.diff(before, before).metrics
     zero = same.where(before=0, after=0)
-    left_out = f"(of {len(same) - len(zero)} not 0 on both sides), "
+    left_out = f"20 of the {len(same) - len(zero)} rows that are not 0 on both sides ("
     assert left_out in _flat(same) and left_out in same._repr_html_()
     assert "others: metrics.where(before=0, after=0)" in str(same)
     of_decode = set(zero.where(stage="decode")["metric"])
@@ -212,7 +214,7 @@ def test_tables_show_the_change_first(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown["tokens_per_s"][2:] == ["+34.70", "%", "higher"]
     head, first, *_ = str(change.work).splitlines()
     assert "word" in head.split() and "shorter" in first.split() and "new" in str(change.work)
-    assert f" of {len(change.work)} rows (changed beyond noise)" in str(change.work)
+    assert f" rows that changed beyond noise ({len(change.work)} in all)" in str(change.work)
     assert set(change.work.where(verdict="none")["word"]) == {
         "equal",
         "new",
@@ -238,6 +240,28 @@ def test_tables_show_the_change_first(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @needs_launcher
+@pytest.mark.parametrize("columns", ["40", "60", "80", "120"])
+def test_changes_that_do_not_compare_are_not_printed(
+    columns: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    change = stage2.diff(SAMPLES / "runner", SAMPLES / "vllm_server")
+    # Names keep their beginnings.
+    assert " \N{HORIZONTAL ELLIPSIS}" not in str(change.work)
+    unlike = change.metrics
+    unlike = unlike.where(lambda row: row["word"] in ("not comparable", "inconclusive"))
+    assert {*unlike["stage"]} == {"decode", "prefill", "run"} and max(unlike["change"]) > 1000
+    other = stage2.diff(SAMPLES / "vllm_sorting", SAMPLES / "vllm_server").metrics
+    other = other.where(word="not comparable")
+    for table in (unlike, other, other[["metric", "change_percent", "change", "word"]]):
+        head, body = str(table).partition(f"{table.name}: ")[0].split("\n", 1)
+        assert "word" in head.split() and "not comparable" in body
+        assert ("before" in head) == ("after" in head)
+        assert not re.search(r"[-+]\d|%|points", body)
+        assert not re.search(r">[-+]\d", table._repr_html_())
+
+
+@needs_launcher
 def test_a_comparison_is_written_as_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(SAMPLES)
     change = stage2.diff("vllm_sorting", "vllm_server", fail_if="decode.step_ms<-5%")
@@ -251,6 +275,8 @@ def test_a_comparison_is_written_as_a_page(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(stage2.DiffError, match=why) as caught:
         change.write_html(missing / "page.html")
     assert "--" not in str(caught.value)
+    with pytest.raises(ValueError, match=r"^write_html writes a page, named .html or .htm, not 'a"):
+        change.write_html("a.pdf")
     with pytest.raises(stage2.DiffError, match=r"^only a comparison that `stage2"):
         stage2.Diff(change.comparison).write_html("page.html")
 
@@ -283,7 +309,7 @@ def test_an_interval_is_also_relative() -> None:
         "work": [
             {**kernel, "interval": [-60.0, -40.0]},
             {**kernel, "before": None},
-            {**kernel, "after": None},
+            {**kernel, "after": None, "change_ns": -200.0},
         ],
     }
     change = stage2.Diff({"stages": [stage], "run": []})
@@ -291,6 +317,19 @@ def test_an_interval_is_also_relative() -> None:
     assert percent[0] == pytest.approx((-71.8, -55.2), abs=0.05) and percent[1] is None
     assert change.work["interval_percent"] == [(-30.0, -20.0), None, None]
     assert change.work["word"][1:] == ["new", "gone"]
+    # `gone` says it all, as `new` does.
+    assert change.work["change_percent"][2] == -100.0 and "100.00" not in str(change.work)
+    # Of a share, both are points, also in a row.
+    share = {"before": 14.36, "after": 50.28, "change": 35.92, "change_percent": 250.12}
+    share = {"metric": "gpu_busy_percent", "unit": "percent", **share}
+    points = {**stage, "metrics": [{**share, "interval": [17.36, 38.24]}]}
+    table = stage2.Diff({"stages": [points], "run": []}).metrics
+    row = table[0]
+    assert "change +35.92 points change (unit)" in _flat(repr(row)) and "266" not in repr(row)
+    assert "interval (+17.36, +38.24) points" in _flat(repr(row))
+    names = ["change_percent", "interval_percent", "unit", "change", "interval"]
+    for shown in (str(table[names]), table[names]._repr_html_()):
+        assert "+35.92 points" in shown and "(+17.36, +38.24) points" in shown
     # In frames, the ends are columns that compare and sort.
     for library in ("pandas", "polars"):
         pytest.importorskip(library)

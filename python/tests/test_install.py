@@ -35,6 +35,15 @@ def test_what_cannot_work_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("STAGE2_COLLECTOR", str(folder / "libstage2.so"))
     with pytest.raises(stage2.InstallError, match="cannot hold the path"):
         stage2.env()
+    # Without a name, the one that the launcher loads.
+    monkeypatch.delenv("STAGE2_COLLECTOR")
+    launcher = tmp_path / "bin/stage2-launch"
+    library = tmp_path / "lib/libstage2.so"
+    for file in (launcher, library):
+        file.parent.mkdir()
+        file.touch(0o755)
+    monkeypatch.setattr(_install, "_launchers", lambda: iter([launcher]))
+    assert stage2.library_path() in (Path(_install.__file__).with_name("libstage2.so"), library)
     monkeypatch.setattr(_install, "_launchers", lambda: iter([tmp_path / "stage2-launch"]))
     with pytest.raises(
         stage2.InstallError, match=r"neither on PATH nor in .*stage2-launch.*pip install"

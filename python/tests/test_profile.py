@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import inspect
 import os
 import subprocess
 import sys
@@ -126,6 +127,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_profile_follows_its_schedule(
     calls: list[str], numbers: dict[str, int], steps: int, said: str, kept: list[int]
 ) -> None:
+    signature = "(number, began_ns, ended_ns, records, lost, path)"
+    assert str(inspect.signature(stage2.Window)) == signature
     ready: list[stage2.Window] = []
     plan = stage2.schedule(**{"wait": 0, "warmup": 0, **numbers}) if numbers else None
 

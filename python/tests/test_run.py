@@ -194,7 +194,7 @@ def test_absent_tables_and_files_say_so(tmp_path: Path) -> None:
     for part in ("collector", "kernels.csv"):
         with pytest.raises(stage2.RunError, match=r"is a part of a run: name .*/vllm_sorting$"):
             stage2.load(SAMPLES / "vllm_sorting" / part)
-    assert run.answer is None
+    assert run.answer == {}
     assert set(run.tables.values()) == {0}
     with pytest.raises(stage2.RunError, match="no table 'kernel'; did you mean 'kernels'"):
         run.to_pandas("kernel")

@@ -323,7 +323,7 @@ def test_a_part_of_a_table_is_a_table() -> None:
 def test_each_column_has_a_description() -> None:
     # Each stands alone: it refers to columns by their names only, not by their order.
     refers = re.compile(
-        r"here and below|the (next two|former|latter)|of these, ns|^Of so|is late in\."
+        r"here and below|the (next two|two before|former|latter)|of these, ns|^Of so|is late in\."
     )
     tables = [*(EMPTY.table(name) for name in EMPTY.tables), stage2.Table("metrics")]
     for table in [*tables, stage2.Table("work"), stage2.Table("conditions")]:
@@ -333,6 +333,8 @@ def test_each_column_has_a_description() -> None:
 
 def test_what_idle_time_holds_is_said() -> None:
     stages = sample("vllm_sorting").stages
+    for kind, text in (("busy", "All GPU work, where it is not split"), ("launch_gaps", "50 us, ")):
+        assert text in stages.descriptions[f"window.{kind}_percent"]
     decode = stages.row(stage="decode")
     # As in a report: idle, and what the GPU did for other stages.
     shares = decode["idle_percent"] + decode["window.other_work_percent"]
@@ -477,12 +479,12 @@ def test_what_only_frames_have_leads_to_what_tables_have() -> None:
         ("sort_values", "use `sort_by`"),
         ("query", "use `where`"),
         ("tail", r"use `\[-5:\]`"),
-        ("groupby", "a frame has more"),
-        ("describe", "a frame has more"),
-        ("sample", "a frame has more"),
+        ("groupby", r"use `to_pandas\(\).groupby`"),
+        ("describe", r"use `to_pandas\(\).describe`"),
+        ("sample", r"if frames have it, use"),
         ("iterrows", "use `for row in table`"),
     ):
-        with pytest.raises(AttributeError, match=rf"{instead}.*`to_pandas\(\)`"):
+        with pytest.raises(AttributeError, match=rf"{instead}.*`to_p(andas|olars)\(\)"):
             getattr(kernels, name)
     calls = kernels["calls"]
     assert calls == list(calls) and max([calls, [1]]) is calls and isinstance(calls, list)
@@ -562,7 +564,7 @@ def test_energy_that_is_not_known_says_why(monkeypatch: pytest.MonkeyPatch) -> N
     energy = sample("vllm_sorting").energy
     why = energy.row(stage="decode")["energy_absent"]
     assert why.startswith(
-        "its error can be 49 % (the limit is 10 %), because the GPU's energy was read only every "
+        "the error of its energy can be 49 % (the limit is 10 %), because the GPU's energy was "
     )
     assert "energy_j" in str(energy).splitlines()[0]
     known = {"energy": [{"stage": "a", "energy_j": {"known": 3.5}}]}
@@ -618,7 +620,7 @@ def test_operators_do_not_hide_the_stages() -> None:
     stages = sample("runner").stages
     shown = str(stages)
     where = 'stages.where(apart="operator")'
-    said = "stages: 3 of 25 rows (without operators that lie in no stage), "
+    said = "stages: 3 rows without operators that lie in no stage (25 in all), "
     assert "aten::" not in shown and said in shown and f"others: {where}" in shown
     assert "aten::" not in stages._repr_html_() and said in stages._repr_html_()
     assert len(stages) == 25 and "aten::" in str(stages.where(apart="operator"))
@@ -810,12 +812,18 @@ def test_a_row_shows_what_is_known_of_it(monkeypatch: pytest.MonkeyPatch) -> Non
     first, *_, note = lines = str(row).splitlines()
     assert repr(row) == str(row) and len(lines) == 21 and first.split() == ["stage", "decode"]
     shown = {line.split()[0]: line.split(None, 1)[1] for line in lines[:-1]}
-    assert shown["p50_ns"] == "4.62 ms" and shown["idle_percent"] == "66.75 %"
-    assert shown["tokens_per_s"] == "3,432" and list(shown)[:18] == run.stages.columns[:18]
+    assert shown["p50"] == "4.62 ms" and shown["idle_percent"] == "66.75 %"
+    assert shown["tokens_per_s"] == "3,432" and [*shown][:18] == [
+        name[:-3] if name.endswith("_ns") else name for name in run.stages.columns[:18]
+    ]
     none = sum(value is None for value in row.values())
-    assert note == f"row of stages: 20 of 86 values, {none} None; `dict(row)` has all"
+    size = f"row of stages: 20 of 86 values, {none} None"
+    assert note == f"{size}; names omit `_ns`; `dict(row)` has all"
     html = row._repr_html_()  # type: ignore[attr-defined]
     assert "4.62 ms" in html and "20 of 86 values" in html
+    # No two names become one.
+    both = stage2.Table("stages", [{"outliers": {"of": 1, "of_ns": 2_000}}])[0]
+    assert str(both).splitlines()[:2] == ["outliers.of     1", "outliers.of_ns  2.00 us"]
     for name in run.tables:
         for row in run.table(name)[:3]:
             assert max(map(len, str(row).splitlines())) <= 80, row
@@ -858,6 +866,8 @@ def test_a_table_is_sorted_by_columns() -> None:
     assert p99s[0][0] < p99s[1][0]
     with pytest.raises(KeyError, match="did you mean 'total_ns'"):
         kernels.sort_by("total")
+    with pytest.raises(KeyError, match=r"by `sort_by\('total_ns', descending=True\)`"):
+        kernels.sort_by("-total_ns")
     assert kernels.sort_by(["stage", "total_ns"]) == kernels.sort_by("stage", "total_ns")
     with pytest.raises(TypeError, match="needs the name of a column"):
         kernels.sort_by()
@@ -903,9 +913,10 @@ def test_a_heading_leads_to_its_column() -> None:
     with pytest.raises(KeyError, match="did you mean 'p50_ns'"):
         stages["p50"]
     causes = sample("vllm_sorting").host_causes
-    assert str(causes).split()[:4] == ["stage", "%", "error", "%"]
-    with pytest.raises(KeyError, match="did you mean 'percent'"):
-        causes["%"]
+    assert str(causes).split()[:5] == ["stage", "idle", "%", "error", "%"]
+    for heading in ("%", "idle %"):
+        with pytest.raises(KeyError, match="did you mean 'percent'"):
+            causes[heading]
 
 
 def test_a_table_is_read_only() -> None:

@@ -322,13 +322,13 @@ pub enum WindowKind {
     /// Exposed waiting for other ranks in collectives.
     #[strum(serialize = "waiting in collectives")]
     Waiting,
-    /// Exposed communication that could not be split into the two before.
+    /// Exposed communication that could not be split into transfer and waiting.
     #[strum(serialize = "communication")]
     Communication,
     /// Exposed copies and fills.
     #[strum(serialize = "copies")]
     Copies,
-    /// GPU work that is not told apart.
+    /// All GPU work, where it is not split into compute, communication and copies.
     #[strum(serialize = "GPU busy")]
     Busy,
     /// Idle gaps of at most [`LAUNCH_GAP_US`], as launches right behind each other leave.
