@@ -244,15 +244,11 @@ fn kernels(of: &Comparison, stages: &[&StageChange]) -> String {
             let rows = counted(rows as u64, other);
             let is_noise = !cancelled.iter().any(|of_class| of_class.is_change);
             let noise = if is_noise { ", within noise" } else { "" };
-            let is_told = named.is_none() || !is_noise;
-            is_told.then(|| {
-                format!("{rows} that replaced each other: {} net{noise}", signed_time(change_ns))
-            })
+            format!("{rows} replaced each other ({} net{noise})", signed_time(change_ns))
         });
-        let besides = besides.flatten();
         let of = format!("per {} {}", name(stage), stage.per_word());
         Some(match (named, besides) {
-            (Some(named), Some(besides)) => format!("largest changes {of}: {named}, {besides}"),
+            (Some(named), Some(besides)) => format!("largest changes {of}: {named}; {besides}"),
             (Some(named), None) => format!("largest changes {of}: {named}"),
             (None, besides) => format!("{of}: {}", besides?),
         })
@@ -395,7 +391,7 @@ pub const NOT_COMPARED: &str = "not compared";
 const OUTLIER_SPREADS: f64 = 3.0;
 const OUTLIER_PART: f64 = 0.1;
 
-/// `b1 takes 1.54x as long as the other runs of its side (decode), so intervals are wide: record it again`.
+/// `b1 takes 1.54x as long as the other runs of its side (decode): record it again`.
 fn outlier(of: &Comparison) -> Option<String> {
     let stages = timed(of);
     let times = stages.iter().filter_map(|stage| Some((stage, stage.time()?)));
@@ -419,7 +415,7 @@ fn outlier(of: &Comparison) -> Option<String> {
             let label = run.label.trim_end_matches('/');
             let folder = label.rsplit_once('/').map_or(label, |(_, folder)| folder);
             format!(
-                "{folder} takes {factor:.2}x as long as the other runs of its side ({}), so intervals are wide: record it again",
+                "{folder} takes {factor:.2}x as long as the other runs of its side ({}): record it again",
                 stage.stage
             )
         })
@@ -437,7 +433,7 @@ fn noise(of: &Comparison) -> String {
         }
         (1, 1) => {
             format!(
-                "± is the noise within the runs, at least 5 % of the larger value; that from run to run is unknown{}",
+                "noise from run to run is unknown; ± is that within the runs, at least 5 % of the larger value{}",
                 not_judged(of)
             )
         }

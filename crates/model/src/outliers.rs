@@ -47,7 +47,7 @@ pub struct Outliers {
     pub left_out: bool,
     /// The GPU work in their time. Of steps, no instance is counted.
     pub gpu: WarmRow,
-    /// The longest outliers, the longest one first.
+    /// The longest of them, in falling order of time.
     pub longest: Vec<Outlier>,
     /// Kernels in their time: index of the name, calls, and sum of the durations, ns.
     #[serde(skip)]

@@ -20,7 +20,7 @@ pub struct ProcessRow {
     pub local_rank: Option<u64>,
     /// Ranks of its job, as its environment states.
     pub world_size: Option<u64>,
-    /// Where its rank is from.
+    /// What states its rank.
     pub rank_source: Option<String>,
     /// Another process has the rank, and this one inherited its variables.
     pub inherited_rank: bool,

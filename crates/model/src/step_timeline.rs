@@ -80,8 +80,8 @@ impl StepSeries {
             _ => return None,
         };
         let [from, to] = [least, most].map(|ns| shown_time(*ns as f64));
-        let unit = to.rsplit_once(' ').map_or("", |(_, unit)| unit);
-        let how_long = match from.strip_suffix(unit).map(str::trim_end) {
+        let unit = to.rsplit_once(' ').map_or_else(String::new, |(_, unit)| format!(" {unit}"));
+        let how_long = match from.strip_suffix(&unit) {
             _ if from == to => to,
             Some(from) => format!("{from} to {to}"),
             None => format!("{from} to {to}"),

@@ -166,8 +166,13 @@ pub(super) fn host_fact(report: &Report) -> Option<String> {
         let who = shorten(&late.who, STAGE_CHARS);
         let others: Vec<_> = ranks().filter(|row| row.who != late.who).collect();
         // Its time is not in the idle time of the others: their GPUs are busy waiting.
+        let of_late =
+            cause.in_rank(|file| ranks().find(|row| row.file == file && row.who == late.who)?.rank);
+        let do_others =
+            |host: &LateHost| host.rows.iter().any(|row| row.is_in(cause) && row.other_ns > 0);
+        let is_shared = !of_late.is_empty() && late.host.as_ref().is_some_and(do_others);
         let too = match others.as_slice() {
-            _ if in_rank.is_empty() => String::new(),
+            _ if in_rank.is_empty() || !is_shared => String::new(),
             [one] => {
                 let other = shorten(&one.who, STAGE_CHARS);
                 format!("{other} runs it too, while its GPU waits in a collective: ")

@@ -10,6 +10,7 @@ use stage2_contract::text::numbers::{
 };
 use stage2_contract::text::{shorten, shorten_kernel, visible_path};
 use stage2_model::kernels::stage_kernels;
+use stage2_model::lead::bound_by;
 use stage2_model::{AnswerLine, Bottleneck, RUN_DIR, Report, StageAnswer, StageRow};
 
 // How many of a kind are shown.
@@ -86,7 +87,7 @@ fn windows_in_short(report: &Report) -> Vec<AnswerLine> {
         let (scale, unit, decimals) = time_scale(found.ns as f64);
         let [part, all] =
             [bound.ns, found.ns].map(|ns| format!("{:.decimals$}", ns as f64 / scale));
-        let bound = bound.kind.label();
+        let bound = bound_by(report, &of.stage, bound.kind);
         Some(format!("{name} is bound by {bound}: {part} of {all} {unit}; {}", of.basis))
     });
     let split = |(of, found): &(&StageAnswer, &Bottleneck)| {

@@ -135,8 +135,7 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
     refuse_unknown_stage(&diff, &conditions)?;
     if is_any_same && !conditions.is_empty() {
         return Err(Failure::Usage(
-            "both sides of the conditions are the same run, so none of them could fail: give two runs, the one before \
-             the change first"
+            "both sides are the same run, which decides no condition: give two runs, the one before the change first"
                 .to_owned(),
         ));
     }
@@ -239,13 +238,18 @@ fn lines_of_screen() -> usize {
     height(&std::io::stdout()).or_else(of_environment).unwrap_or(usize::MAX)
 }
 
-/// The judgements in colour, and the bars: less time is good. What decides nothing is pale.
+/// The judgements in colour, and the bars of judged sides: less time is good. What decides nothing is pale.
 fn coloured(text: &str) -> String {
     let (good, bad) = (AnsiColor::Green.on_default(), AnsiColor::Red.on_default());
     let pale = Style::new().dimmed();
+    let is_verdict = |line: &str| {
+        let rest = ["Better", "Worse", "Mixed"].iter().find_map(|head| line.strip_prefix(head));
+        rest.is_some_and(|rest| !rest.starts_with(','))
+    };
+    let is_judged = text.lines().any(is_verdict);
     let coloured = |line: &str| {
-        if let Some((number, rest)) = line.split_once('█').filter(|(head, _)| head.contains('s'))
-        {
+        let bar = line.split_once('█').filter(|(head, _)| is_judged && head.contains('s'));
+        if let Some((number, rest)) = bar {
             let style = if number.trim_start().starts_with('-') { good } else { bad };
             let name = rest.trim_start_matches('█');
             let bar = "█".repeat(1 + rest.chars().take_while(|fill| *fill == '█').count());

@@ -22,7 +22,7 @@ pub(super) fn summary(subject: &Subject<'_>, answer: &mut Answer) {
     let report = subject.report;
     let stages: Vec<(usize, &StageAnswer)> = subject.answers().collect();
     let simulated = if report.simulated { "SIMULATED GPU. " } else { "" };
-    let first_stage = stages.first().map(|(_, stage)| sentence(stage));
+    let first_stage = stages.first().map(|(_, stage)| sentence(subject.report, stage));
     let first_stage = first_stage.unwrap_or_else(|| "No stage has a time.".to_owned());
     answer.summary = format!("{simulated}{first_stage} {}", trust(subject));
     answer.usual_tokens = TOKENS;

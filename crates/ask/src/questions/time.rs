@@ -2,7 +2,8 @@
 
 use stage2_contract::text::listed;
 use stage2_contract::text::numbers::shown_time;
-use stage2_model::{Absent, Figure, StageAnswer, StepTimes, StepUnit, times_faster};
+use stage2_model::lead::bound_by;
+use stage2_model::{Absent, Figure, Report, StageAnswer, StepTimes, StepUnit, times_faster};
 
 use super::{
     Subject, TOKEN, basis, count, figure, mean_of, ms, ms_of, ms_of_step, name_of, number, part_of,
@@ -19,7 +20,7 @@ const STAGES_NAMED: usize = 8;
 
 pub(super) fn time(subject: &Subject<'_>, answer: &mut Answer) {
     let stages: Vec<(usize, &StageAnswer)> = subject.answers().collect();
-    answer.summary = stages.first().map_or_else(none, |(_, stage)| sentence(stage));
+    answer.summary = stages.first().map_or_else(none, |(_, stage)| sentence(subject.report, stage));
     if let Some(slow) = stages.first().and_then(|(_, stage)| slow_steps(subject, stage)) {
         answer.summary.push_str(&slow);
     }
@@ -113,7 +114,7 @@ fn none() -> String {
 }
 
 /// `decode` takes 3.265 ms per step, and what bounds it.
-pub(super) fn sentence(stage: &StageAnswer) -> String {
+pub(super) fn sentence(report: &Report, stage: &StageAnswer) -> String {
     let name = quoted(&stage.stage);
     let mut said = match &stage.step {
         Some(step) => {
@@ -144,7 +145,7 @@ pub(super) fn sentence(stage: &StageAnswer) -> String {
         };
         said.push_str(&format!(
             "; it is bound by {}: {} of {of}",
-            first.kind.label(),
+            bound_by(report, &stage.stage, first.kind),
             part_of(first.ns as f64 * tokens, bottleneck.ns as f64 * tokens),
         ));
     }

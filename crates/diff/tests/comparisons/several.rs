@@ -172,6 +172,21 @@ fn launch_gaps_that_explain_more_than_each_cause_are_named() {
 }
 
 #[test]
+fn a_run_far_from_the_others_of_its_side_is_named() {
+    let before = side([(10.0, 1.0, 2.0), (10.1, 1.0, 2.0), (10.2, 1.0, 2.0), (10.3, 1.0, 2.0)]);
+    let found = |last: f64| {
+        let after = side([(10.0, 1.0, 2.0), (10.1, 1.0, 2.0), (10.2, 1.0, 2.0), (last, 1.0, 2.0)]);
+        line(&diff(&before.each_ref(), &after.each_ref(), &[], false), "comparable")
+    };
+    let far = found(15.15);
+    assert!(far.contains(" takes 1.50x as long as the other runs of its side (decode): "), "{far}");
+    assert!(!found(10.9).contains("as long as the other runs"), "less than 10 %");
+    let two =
+        diff(&[&before[0], &before[1]], &[&before[2], &slower(before[3].clone())], &[], false);
+    assert!(!line(&two, "comparable").contains("as long as"), "no other runs to tell");
+}
+
+#[test]
 fn a_change_that_only_the_machine_explains_drops_no_change() {
     let before = side([(10.0, 1.0, 2.0), (10.1, 1.0, 2.0), (10.2, 1.0, 2.0), (10.3, 1.0, 2.0)]);
     let after = side([(20.0, 1.0, 12.0), (20.1, 1.0, 12.1), (20.2, 1.0, 12.2), (20.3, 1.0, 12.3)]);

@@ -12,7 +12,7 @@ use stage2_model::OTHER_STAGES_WORK;
 ///
 /// `is_mixed`: a bar is of several parts, of which some are judged.
 pub(super) fn why_open(parts: &Parts<'_>, is_mixed: bool) -> String {
-    let what = if is_mixed { "partly inconclusive" } else { "inconclusive" };
+    let what = if is_mixed { "inconclusive, or partly" } else { "inconclusive" };
     let why = parts.why_not_judged();
     why.map_or_else(|| what.to_owned(), |why| format!("{what}: {why}"))
 }

@@ -131,15 +131,24 @@ fn steps_of(kind: StepKind, groups: &[(&StepShape, &StepGroup)]) -> EngineSteps 
 /// tokens out of a GPU that is not done. A window that is longer than the step does not count: in a pipeline, windows overlap.
 pub(super) fn rates_of_the_gpu(report: &mut Report) {
     let Some(mut run) = report.engine.take() else { return };
-    let with_work = report.coverage.processes.iter().filter(|process| process.counts.kernels > 0);
+    let processes = || report.processes.iter().filter(|process| process.kernels > 0);
     // A process with several GPUs works for longer than it lasts.
-    let has_one_gpu_each = report.devices.len() <= with_work.count();
+    let has_one_gpu_each = processes().all(|process| process.devices.len() <= 1);
     for kind in run.kinds.iter_mut().filter(|_| has_one_gpu_each) {
+        // Steps before a pause have no time, and may do far more than those that have one.
+        if kind.timed_steps * 10 < kind.steps * 9 || kind.tokens_per_s.is_none() {
+            continue;
+        }
         let row = report.stages.iter().find(|row| row.stage == kind.stage);
         // Recorded steps alone may be slower than the mean of all.
         let Some(row) = row.filter(|row| !is_in_part(report, row)) else { continue };
         let SampleBasis { instances, busy_ns, .. } = sample_basis(report, row);
         let Some(busy_ns) = busy_ns.filter(|_| instances > 0) else { continue };
+        // The steps are those of one process: of others that do something else, the work is no measure.
+        let steps = kind.steps * (processes().count() as u64).max(1);
+        if instances.abs_diff(steps) * 10 > steps + 10 {
+            continue;
+        }
         let step_ns = kind.timed_ns as f64 / kind.timed_steps.max(1) as f64;
         let work_ns = busy_ns as f64 / instances as f64;
         if outlasts_step(work_ns, step_ns) {
@@ -233,7 +242,7 @@ fn fit(kind: StepKind, rows: &[EngineStepRow]) -> Option<StepFit> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stage2_model::{Origin, StageRow, WarmRow};
+    use stage2_model::{Origin, ProcessRow, StageRow, WarmRow};
 
     /// Decode steps of each batch that take 1 ms and 10 us for each request.
     fn decode(batches: &[u64]) -> ProcessCapture {
@@ -315,7 +324,7 @@ mod tests {
     fn tokens_are_per_second_of_the_gpu_where_the_host_runs_ahead_of_it() {
         let (run, _) = run(&[decode(&[4])]);
         let step_ns = 1_040_000;
-        let rate = |work_ns: u64, recorded: Option<u64>| {
+        let of = |work_ns: u64, recorded: Option<u64>, devices: &[&str], steps: u64| {
             let (gpu_busy_ns, gpu_window_ns) = (work_ns * 10, step_ns * 30);
             let warm = WarmRow { instances: 10, gpu_busy_ns, gpu_window_ns, ..WarmRow::default() };
             let row = StageRow {
@@ -326,15 +335,24 @@ mod tests {
                 ..StageRow::default()
             };
             let source = Origin::Collector.label().to_owned();
-            let mut report =
-                Report { source, stages: vec![row], engine: run.clone(), ..Report::default() };
+            let devices = devices.iter().map(|name| (*name).to_owned()).collect();
+            let process = ProcessRow { kernels: 1, devices, ..ProcessRow::default() };
+            let mut engine = run.clone().expect("an engine");
+            let kind = &mut engine.kinds[0];
+            (kind.steps, kind.timed_steps, kind.timed_ns) = (steps, 10, step_ns * 10);
+            let (engine, stages) = (Some(engine), vec![row]);
+            let processes = vec![process];
+            let mut report = Report { source, stages, engine, processes, ..Report::default() };
             rates_of_the_gpu(&mut report);
             report.engine.and_then(|run| run.kinds[0].tokens_per_s).expect("timed").round()
         };
+        let rate = |work_ns, recorded| of(work_ns, recorded, &["a"], 11);
         let by_steps = (4e9 / step_ns as f64).round();
         assert_eq!(rate(step_ns * 2, None), (2e9 / step_ns as f64).round());
         assert_eq!(rate(step_ns * 104 / 100, None), by_steps, "about as long");
         assert_eq!(rate(step_ns * 2, Some(5)), by_steps, "recorded ones may be slower");
+        assert_eq!(of(step_ns * 2, None, &["a", "b"], 11), by_steps, "two GPUs work at once");
+        assert_eq!(of(step_ns * 2, None, &["a"], 30), by_steps, "most steps have no time");
     }
 
     #[test]

@@ -2,16 +2,17 @@
 
 use super::AnsweredStage;
 use stage2_contract::text::numbers::{grouped, percent1, shown_time, time_scale};
-use stage2_model::{Bottleneck, BottleneckKind, BottleneckPart, Role, times_faster};
+use stage2_model::lead::bound_by;
+use stage2_model::{Bottleneck, BottleneckKind, BottleneckPart, Report, Role, times_faster};
 
 /// What the stage with the longest window is bound by, and decode if that is another one: one sentence
 /// each. Empty if no window is known.
-pub(super) fn bottlenecks(stages: &[AnsweredStage<'_>]) -> String {
+pub(super) fn bottlenecks(report: &Report, stages: &[AnsweredStage<'_>]) -> String {
     let known = || stages.iter().filter(|told| told.answer.bottleneck.is_some());
     let decode = known().find(|told| told.answer.role == Role::Decode);
     let longest = known().next();
     let other = decode.filter(|decode| longest.is_some_and(|l| l.row.stage != decode.row.stage));
-    let sentences = longest.into_iter().chain(other).filter_map(bottleneck);
+    let sentences = longest.into_iter().chain(other).filter_map(|told| bottleneck(report, told));
     sentences.map(|sentence| format!("{sentence}. ")).collect()
 }
 
@@ -22,7 +23,7 @@ const OTHERS_PERCENT: f64 = 1.0;
 
 /// `decode is bound by the host: the GPU waits 1.40 of 3.62 ms for it (38.7 % of the mean step of 2 ranks); then
 /// kernels 0.99 ms (2.8x their memory floor of 0.35 ms)`.
-fn bottleneck(told: &AnsweredStage<'_>) -> Option<String> {
+fn bottleneck(report: &Report, told: &AnsweredStage<'_>) -> Option<String> {
     use BottleneckKind::{Host, Kernels, Launches, OtherWork};
     let found = told.answer.bottleneck.as_ref()?;
     let (name, first) = (told.name(), found.first()?);
@@ -74,7 +75,10 @@ fn bottleneck(told: &AnsweredStage<'_>) -> Option<String> {
         rest.push(format!("everything else {}", shown_time(others.ns as f64)));
     }
     let rest = if rest.is_empty() { String::new() } else { format!("; then {}", rest.join(", ")) };
-    Some(format!("{name} is bound by {}: {says}{rest}", first.kind.label()))
+    Some(format!(
+        "{name} is bound by {}: {says}{rest}",
+        bound_by(report, &told.answer.stage, first.kind)
+    ))
 }
 
 /// `1.40 of 3.62 ms`.

@@ -51,7 +51,7 @@ pub(super) struct AnsweredStage<'r> {
 }
 
 /// Share of lost records from which times of kernels are said to be too short, percent.
-const MISSING_PERCENT: f64 = 1.0;
+const MENTIONED_PERCENT: f64 = 1.0;
 
 /// The lines: verdict, time, window, floor, first, coverage; no verdict where no step is known. Behind the window,
 /// what ncu measured of whole regions, outliers where there are any, the host where it was sampled, and the late rank.
@@ -61,7 +61,7 @@ pub(super) fn lines(
     first: Option<&FirstStep>,
 ) -> Vec<AnswerLine> {
     let used = report.insight.utilisation.as_ref();
-    let bound_by = bottlenecks(stages);
+    let bound_by = bottlenecks(report, stages);
     let has_work = report.coverage.verdict.status != Status::Empty;
     let texts = [
         ("verdict", verdict(report, stages, first).map(|text| lead(report) + &text)),
@@ -121,7 +121,7 @@ fn regions(report: &Report, stages: &[AnsweredStage<'_>]) -> Option<String> {
 /// That GPU work is missing, before what is said about the time of kernels: no table can tell it from idle time.
 fn missing_work(report: &Report) -> Option<String> {
     let percent = report.coverage.dropped_percent();
-    (percent >= MISSING_PERCENT).then(|| {
+    (percent >= MENTIONED_PERCENT).then(|| {
         format!(
             "{} % of the records are missing, so the kernels take longer than this and the GPU is idle less: ",
             percent1(percent)
@@ -576,7 +576,7 @@ mod tests {
         let lines: Vec<AnswerLine> =
             lines.into_iter().filter(|line| line.label != "verdict").collect();
         let is_long = |line: &AnswerLine| line.text.chars().count() > LINE_LIMIT + 4;
-        let without = bottlenecks(stages).chars().count();
+        let without = bottlenecks(&Report::default(), stages).chars().count();
         let long =
             lines.iter().find(|line| is_long(line) && (line.label != "window" || without == 0));
         assert_eq!(long, None);
