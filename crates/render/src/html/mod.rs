@@ -243,7 +243,7 @@ fn first_rows(html: &str, most: usize, noun: &str) -> String {
     let table_begins = head.rfind("<div class=\"table").unwrap_or(0);
     let (before, head) = head.split_at(table_begins);
     format!(
-        "{before}{head}<tbody>\n{}</tbody>{end}<details><summary>{}</summary>\n{head}<tbody>\n{}</tbody>{end}</details>\n{tail}",
+        "{before}{head}<tbody>\n{}</tbody>{end}<details class=\"rest\"><summary>{}</summary>\n{head}<tbody>\n{}</tbody>{end}</details>\n{tail}",
         first.concat(),
         counted(more.len() as u64, noun),
         more.concat()
