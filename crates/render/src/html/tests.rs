@@ -1197,3 +1197,27 @@ fn a_huge_report_makes_a_page_of_bounded_size() {
     let bytes = written(&report).len();
     assert!(bytes < 6 << 20, "{bytes} bytes");
 }
+
+/// `make priority (a.py:18) faster` reads as English.
+#[test]
+fn functions_in_sentences_are_code() {
+    let mut report = full("");
+    let frame = HostFrame {
+        function: "f<T>".into(),
+        file: "dir/a.py".into(),
+        line: 18,
+        ..HostFrame::default()
+    };
+    let cause = HostCause { frame: Some(frame), ..HostCause::default() };
+    let stages = vec![HostStage { causes: vec![cause], ..HostStage::default() }];
+    report.host = Some(HostUse { stages, ..HostUse::default() });
+    let code = "<code>f&lt;T&gt; (a.py:18)</code>";
+    let said = functions_as_code(&report, format!("make f&lt;T&gt; (a.py:18) faster; {code}"));
+    assert_eq!(said, format!("make {code} faster; {code}"));
+    let first = "cut the extra host time of rank 0: f (a.py:3) (saves about 2 ms); not sure";
+    let short = crate::facts::without_code(first);
+    assert_eq!(
+        short.as_deref(),
+        Some("cut the extra host time of rank 0 (saves about 2 ms); not sure")
+    );
+}
