@@ -638,6 +638,8 @@ fn what_the_answer_puts_first_comes_before_its_symptoms() {
         said(HostGaps, "decode", 45.0),
         said(Waiting, "decode", 40.0),
         said(Copies, "prefill", 5.0),
+        // Not worth the reading.
+        said(Copies, "decode", 0.9),
     ];
     let order = |answer: &Answer| -> Vec<Rule> {
         recommendations(&takeaways, answer).iter().map(|given| given.first.rule).collect()
