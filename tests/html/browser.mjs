@@ -312,9 +312,20 @@ async function useRanks(browser, problems) {
 async function sortTables(browser, problems) {
   const wrong = await browser.value(`[...document.querySelectorAll("table.sorts:not(#kernels)")].filter((table) => {
     const at = [...table.tHead.rows[0].cells].findIndex((head) => head.classList.contains("n"));
+    const isPart = (row) => Boolean(row.querySelector(".part-of"));
+    const rest = table.closest(".table")?.nextElementSibling;
+    const all = [...table.rows, ...(rest?.matches(".rest") ? rest.querySelectorAll("tbody tr") : [])];
+    const wholes = () => new Map(all.filter(isPart).map((row) => {
+      let whole = row.previousElementSibling;
+      while (whole && isPart(whole)) whole = whole.previousElementSibling;
+      return [row, whole];
+    }));
+    const before = wholes();
     table.tHead.rows[0].cells[at].querySelector("button").click();
-    const values = [...table.tBodies[0].rows].map((row) => parseFloat(row.cells[at].textContent.replaceAll(",", "")));
-    return values.some((value, i) => i > 0 && !(value <= values[i - 1]) && !Number.isNaN(value));
+    const rows = [...table.tBodies[0].rows];
+    const values = rows.filter((row) => !isPart(row)).map((row) => parseFloat(row.cells[at].textContent.replaceAll(",", "")));
+    return values.some((value, i) => i > 0 && !(value <= values[i - 1]) && !Number.isNaN(value)) ||
+      rows.length !== all.length - 1 || [...wholes()].some(([row, whole]) => before.get(row) !== whole);
   }).map((table) => table.textContent.slice(0, 40))`);
   if (wrong.length > 0) problems.push(`tables that do not sort down: ${wrong}`);
 }

@@ -97,6 +97,9 @@ impl Look {
     }
 }
 
+/// What the note of a simulated GPU begins with.
+pub const SIMULATED: &str = "the GPU is simulated";
+
 /// A process as it is seen now.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Watched {

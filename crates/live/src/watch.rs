@@ -16,7 +16,7 @@ use stage2_contract::text::{visible, visible_path};
 use stage2_contract::trace::{Losses, pieces};
 
 use crate::follow::{Chain, FileState, Trace, place};
-use crate::look::{Look, Watched, clock_differs};
+use crate::look::{Look, SIMULATED, Watched, clock_differs};
 use crate::numbers::Window;
 use crate::process::{Options, Process};
 use crate::{GONE_NS, MAX_STAGES, OTHER, SILENT_NS};
@@ -623,7 +623,7 @@ fn notes(tracked: &Tracked) -> Vec<String> {
     };
     let found = [
         missing.map(|pieces| format!("of its trace is not there any more: {pieces}")),
-        simulated.then(|| "the GPU is simulated: these are not times of a real one".to_owned()),
+        simulated.then(|| format!("{SIMULATED}: these are not times of a real one")),
         fact("gpu.off", None).map(|why| format!("no GPU work is recorded: {why}")),
         fact("counters.off", None).map(|why| format!("no hardware counters are sampled: {why}")),
         fact("sample", Some("1/1")).map(|part| format!("{part} of the instances are recorded")),

@@ -394,8 +394,8 @@ impl LateRow {
             let (late, noun) = (shown_time(steps.median_ns as f64), &steps.noun);
             let (by, after) = (shown_time(begins.ns as f64), &begins.after);
             format!(
-                ". {} begins its {noun} {by} after {after}: the rest of the {late} is carried over from earlier {noun}s \
-                 and cannot be saved separately",
+                ". {} inherits the rest of its {late} delay from earlier {noun}s: it already begins a {noun} {by} after \
+                 {after} (median)",
                 self.who_first()
             )
         });
@@ -576,7 +576,7 @@ impl LateRow {
             let found: Vec<String> = host.findings().take(FUNCTIONS_NAMED).map(text).collect();
             let and = if lines { ", and " } else { " and " };
             let found = found.join(and);
-            return Some(format!("cut the extra host time of {who}: {found}"));
+            return Some(format!("{EXTRA_TIME}{who}: {found}"));
         }
         let of = match self.late_ns() {
             Some(ns) => {
@@ -639,6 +639,8 @@ impl Form {
 
 /// Longest name that stands as code in a sentence, characters.
 const NAME_CHARS: usize = 80;
+/// What the advice about a late rank begins with, whose code follows.
+pub const EXTRA_TIME: &str = "cut the extra host time of ";
 /// Functions that are named of a late rank.
 const FUNCTIONS_NAMED: usize = 2;
 
@@ -884,8 +886,8 @@ mod tests {
         begins(&mut sampled, 5_342_001, Some(450_000));
         let said = "Rank 1's host takes 0.45 ms longer per step than that of rank 0; samples explain 0.35 ± 0.05 ms of that: \
                     0.24 waiting for the GIL, which another thread of its process holds (send, out.py:57; get, out.py:57), \
-                    and 0.11 in g (a.py:3). Rank 1 begins its call 5.34 ms after rank 0: the rest of the 10.68 ms is carried over from earlier calls and cannot be saved \
-                    separately";
+                    and 0.11 in g (a.py:3). Rank 1 inherits the rest of its 10.68 ms delay from earlier calls: it already begins a call 5.34 ms after \
+                    rank 0 (median)";
         assert_eq!(code(&sampled), said);
         let begins_late = "Rank 1 begins its call 5.34 ms after rank 0 (median), so the delay is carried over from call to call. ";
         let line = sampled.line("").expect("late");
@@ -898,7 +900,7 @@ mod tests {
         assert!(whole.ends_with("a step would be shorter by about as much"), "{whole}");
         begins(&mut sampled, 5_342_001, Some(900_000));
         assert!(code(&sampled).contains(
-            ". Samples do not explain the other 0.55 ms: record for longer. Rank 1 begins its call 5.34 ms after"
+            ". Samples do not explain the other 0.55 ms: record for longer. Rank 1 inherits the rest of its 10.68 ms delay"
         ));
         begins(&mut sampled, 5_342_001, None);
         assert!(code(&sampled).contains("Rank 1's host spends 0.35 ± 0.05 ms more per step than"));

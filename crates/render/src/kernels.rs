@@ -77,7 +77,12 @@ fn by_stage(report: &Report, kernels: &mut [Kernel<'_>]) {
         let next = places.len();
         places.entry(stage).or_insert(next);
     }
-    kernels.order_by_key(|kernel| places.get(kernel.row.stage.as_str()).copied());
+    // How long it takes, other ranks say, too.
+    let waits = waiting_in_communication(report).is_some();
+    kernels.order_by_key(|kernel| {
+        let place = places.get(kernel.row.stage.as_str()).copied();
+        (place, waits && kernel.row.class == "communication")
+    });
 }
 
 /// What the columns are whose names do not say it: a list in front of the table, which is long.
@@ -183,8 +188,12 @@ fn rows_line(report: &Report, shown: &[Kernel<'_>], rest: &[Kernel<'_>]) -> Stri
     const ORDER: &str = "one stage after the other, that of the verdict first, and work outside of the stages last; \
         each by total_ms";
     let all = count((shown.len() + rest.len()) as u64);
+    let apart = match waiting_in_communication(report) {
+        Some(_) => ", communication last in its stage, because its time includes waiting",
+        None => "",
+    };
     if rest.is_empty() {
-        return format!("Rows: all {all}; {ORDER}.\n\n");
+        return format!("Rows: all {all}; {ORDER}{apart}.\n\n");
     }
     let stages: BTreeSet<&str> = model_stages(report).map(|stage| stage.stage.as_str()).collect();
     let parts =
@@ -208,7 +217,7 @@ fn rows_line(report: &Report, shown: &[Kernel<'_>], rest: &[Kernel<'_>]) -> Stri
             }
         });
     format!(
-        "Rows: {} of {all}; {ORDER}. Left out: {}; kernels.csv lists every kernel.\n\n",
+        "Rows: {} of {all}; {ORDER}{apart}. Left out: {}; kernels.csv lists every kernel.\n\n",
         count(shown.len() as u64),
         parts.collect::<Vec<_>>().join(" and "),
     )

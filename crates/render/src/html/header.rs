@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{MFU_SECTION, Part, STAGES, TIMES_AT};
+use super::{MFU_SECTION, Part, STAGES, TIMES_AT, functions_as_code};
 use stage2_contract::text::numbers::{count, percent1, shown_rate};
 use stage2_model::{AnswerLine, DeviceRow, LateRow, Report, Status, StepUnit};
 
@@ -60,8 +60,11 @@ pub(super) fn header(
         };
         let to = to.filter(is_there);
         let said = match label.as_str() {
-            "kernel" | FIRST_STEP => kernels.linked(unbroken(&text(said)), name_chars),
-            _ => unbroken(&text(said)),
+            "kernel" | FIRST_STEP => {
+                let said = functions_as_code(report, text(said));
+                kernels.linked(unbroken(&said), name_chars)
+            }
+            _ => unbroken(&functions_as_code(report, text(said))),
         };
         let link = late_link(report).filter(|_| label == late).unwrap_or_default();
         let label = text(label);
@@ -86,10 +89,14 @@ pub(super) fn header(
         let means =
             lines.iter().any(|known| known.label == "time" && known.text.starts_with("mean "));
         let means = match means && of_engine {
-            true => "Time: from the start of a step to that of the next; bar: its GPU window.",
+            true => {
+                "Time is measured from the start of a step to that of the next; the bar shows its GPU window."
+            }
             false => "",
         };
-        let notes = format!("{means}{error}");
+        let floor =
+            facts::floor_note(report).map_or_else(String::new, |note| format!(" {}", text(&note)));
+        let notes = format!("{means}{floor}{error}");
         let notes = match notes.trim() {
             "" => String::new(),
             notes => format!("<p class=\"note\">{notes}</p>\n"),
@@ -135,11 +142,18 @@ fn short_answer(
     let first = || whole.iter().find(|line| line.label == FIRST_STEP).map(|line| line.text.clone());
     let mut late = report.ranks.late.iter().filter(|late| late.stage == *stage);
     let late = fact("late").and(late.find(|late| late.delays.is_some()));
+    let why = late.and_then(LateRow::code_line);
+    // Why it is late names the code.
+    let named = why.is_some();
+    let in_short = |text: String| facts::without_code(&text).filter(|_| named).unwrap_or(text);
     let known = [
         // Reports of older versions have it in full only.
-        (FIRST_STEP, fact(facts::FIRST).filter(|text| !text.is_empty()).or_else(first)),
+        (
+            FIRST_STEP,
+            fact(facts::FIRST).filter(|text| !text.is_empty()).or_else(first).map(in_short),
+        ),
         (LATE, fact("late").map(|fact| fact + &meanwhile(whole).unwrap_or_default())),
-        (WHY_LATE, late.and_then(LateRow::code_line)),
+        (WHY_LATE, why),
         (HOST_CODE, host_fact(report).or_else(|| no_host_fact(report))),
         ("kernel", fact("kernel")),
         ("time", fact("time")),

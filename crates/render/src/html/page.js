@@ -388,10 +388,22 @@
     group.classList.add("both");
   };
 
-  // The head of each column sorts the table.
+  // The head of each column sorts the table, with the rows that are folded below it. Parts stay below their whole.
   const sorts = (table) => {
     const body = table.tBodies[0];
-    const rows = [...body.rows];
+    const rest = table.closest(".table")?.nextElementSibling;
+    const wholes = () => {
+      if (rest?.matches(".rest")) {
+        body.append(...rest.querySelectorAll("tbody tr"));
+        rest.remove();
+      }
+      const found = [];
+      for (const row of body.rows) {
+        if (row.querySelector(".part-of")) found.at(-1)?.push(row);
+        else found.push([row]);
+      }
+      return found;
+    };
     const text = (row, at) => row.cells[at].textContent;
     const number = (row, at) => parseFloat(text(row, at).replaceAll(",", ""));
     const isKnown = (row, at) => !Number.isNaN(number(row, at));
@@ -412,7 +424,7 @@
         const sign = order === "ascending" ? 1 : -1;
         // What is not known comes last in both directions.
         const unknown = (a, b) => (numeric ? isKnown(b, at) - isKnown(a, at) : 0);
-        body.append(...rows.sort((a, b) => unknown(a, b) || sign * (compare(a, b) || 0)));
+        body.append(...wholes().sort(([a], [b]) => unknown(a, b) || sign * (compare(a, b) || 0)).flat());
       });
     });
   };
@@ -422,7 +434,7 @@
     const head = table.tHead?.rows[0].cells ?? [];
     const numbers = [...head].filter((cell) => cell.classList.contains("n")).length;
     const rows = [...(table.tBodies[0]?.rows ?? [])];
-    const isPlain = rows.every((row) => row.cells.length === head.length) && !table.matches(".heat, .sortable");
+    const isPlain = rows.every((row) => row.cells.length === head.length) && !table.matches(".heat, .sortable, .rest table");
     return numbers >= 3 && rows.length >= 3 && isPlain;
   };
 

@@ -780,9 +780,11 @@ fn what_to_do_stands_whole_above_the_pictures() {
         let table = markdown::html(&format!("| # | what |\n| --- | --- |\n{rows}\nNote.\n"));
         first_rows(&table, ADVISED, ADVICE)
     };
-    assert!(!rows(5).contains("<details>"));
-    let (shown, more) =
-        rows(7).split_once("<details>").map(|(a, b)| (a.to_owned(), b.to_owned())).expect("two");
+    assert!(!rows(5).contains("<details"));
+    let (shown, more) = rows(7)
+        .split_once("<details class=\"rest\">")
+        .map(|(a, b)| (a.to_owned(), b.to_owned()))
+        .expect("two");
     assert_eq!((shown.matches("do</td>").count(), more.matches("do</td>").count()), (5, 2));
     assert!(
         more.contains("2 more recommendations") && more.ends_with("</details>\n<p>Note.</p>\n"),
@@ -806,7 +808,7 @@ fn what_is_secondary_is_folded_with_its_number() {
             rows.concat()
         );
         let html = first_rows(&table, 2, "more cause");
-        let (shown, folded) = html.split_once("<details>").unwrap_or((&html, ""));
+        let (shown, folded) = html.split_once("<details class=\"rest\">").unwrap_or((&html, ""));
         let count = |html: &str| html.matches("<tr>").count();
         (
             count(shown),
@@ -1194,4 +1196,28 @@ fn a_huge_report_makes_a_page_of_bounded_size() {
         stages().take(4).map(|stage| StepTimeline { stage, ..timeline.clone() }).collect();
     let bytes = written(&report).len();
     assert!(bytes < 6 << 20, "{bytes} bytes");
+}
+
+/// `make priority (a.py:18) faster` reads as English.
+#[test]
+fn functions_in_sentences_are_code() {
+    let mut report = full("");
+    let frame = HostFrame {
+        function: "f<T>".into(),
+        file: "dir/a.py".into(),
+        line: 18,
+        ..HostFrame::default()
+    };
+    let cause = HostCause { frame: Some(frame), ..HostCause::default() };
+    let stages = vec![HostStage { causes: vec![cause], ..HostStage::default() }];
+    report.host = Some(HostUse { stages, ..HostUse::default() });
+    let code = "<code>f&lt;T&gt; (a.py:18)</code>";
+    let said = functions_as_code(&report, format!("make f&lt;T&gt; (a.py:18) faster; {code}"));
+    assert_eq!(said, format!("make {code} faster; {code}"));
+    let first = "cut the extra host time of rank 0: f (a.py:3) (saves about 2 ms); not sure";
+    let short = crate::facts::without_code(first);
+    assert_eq!(
+        short.as_deref(),
+        Some("cut the extra host time of rank 0 (saves about 2 ms); not sure")
+    );
 }

@@ -90,8 +90,9 @@ fn longest_class(row: &Row) -> String {
 /// What the host of the process that is idle longest does most often meanwhile. As in a report, it is ahead of the GPU
 /// where that decides, and a wait for the GPU is not the cause.
 fn host_part(view: &View, row: &Row) -> String {
-    let hosts = view.look.processes.iter().map(|process| host_of(process, &row.name));
-    let causes = hosts.max_by_key(|host| host.idle_ns).map(causes_of).unwrap_or_default();
+    let hosts = view.look.processes.iter().map(|of| (of, host_of(of, &row.name)));
+    let idlest = hosts.max_by_key(|(_, host)| host.idle_ns);
+    let causes = idlest.map(|(of, host)| causes_of(of, host)).unwrap_or_default();
     let is_wait = |text: &str| text.starts_with(AHEAD);
     match causes.first() {
         Some((percent, wait)) if is_wait(wait) && *percent >= HOST_DECIDED_PERCENT => wait.clone(),

@@ -3,7 +3,7 @@
 use ratatui::text::Line;
 use stage2_contract::order::Order as _;
 use stage2_contract::text::{shorten, wrapped_at_most};
-use stage2_live::{HostIdle, Watched};
+use stage2_live::{HostIdle, SIMULATED, Watched};
 use stage2_model::{HostCauseKind, waits_for_gpu};
 
 use super::head::span;
@@ -38,14 +38,15 @@ pub(super) fn other_work(host: &HostIdle) -> f64 {
 }
 
 /// What the host did while no work ran, in percent of the time that is left without the work of other stages, the longest
-/// first. Waits for the GPU are one: whatever line makes them, the host was ahead.
-pub(super) fn causes_of(host: &HostIdle) -> Vec<(f64, String)> {
+/// first. Waits for the GPU are one: whatever line makes them, the host was ahead. Not of a simulated one, which may be slow.
+pub(super) fn causes_of(process: &Watched, host: &HostIdle) -> Vec<(f64, String)> {
     let idle = (1.0 - other_work(host)).max(f64::EPSILON);
     let causes = host.causes.iter().filter(|cause| cause.kind != HostCauseKind::OtherWork);
-    let others = causes.filter(|cause| cause.wait_for_gpu().is_none());
+    let simulated = process.notes.iter().any(|note| note.starts_with(SIMULATED));
+    let others = causes.filter(|cause| simulated || cause.wait_for_gpu().is_none());
     let mut all: Vec<(f64, String)> =
         others.map(|cause| (cause.percent / idle, cause.text(true))).collect();
-    if let Some((percent, longest)) = waits_for_gpu(&host.causes) {
+    if let Some((percent, longest)) = waits_for_gpu(&host.causes).filter(|_| !simulated) {
         let call = longest.wait_for_gpu().unwrap_or_default();
         all.push((percent, format!("{AHEAD}{AHEAD_OF} (waits in {call})")));
         all.order_by(|a, b| b.0.total_cmp(&a.0));
@@ -107,7 +108,7 @@ pub(super) fn hosts<'v>(
         let why = none.or(host.note.as_ref().filter(|_| !has_lines));
         let for_causes = each.saturating_sub(usize::from(why.is_some() && each > 1));
         let mut causes: Causes =
-            if missing.is_none() { causes_of(host) } else { Causes::default() };
+            if missing.is_none() { causes_of(process, host) } else { Causes::default() };
         let worth = causes.iter().take_while(|(percent, _)| *percent >= CAUSE_LEAST).count();
         causes.truncate(worth.max(1).min(for_causes));
         let rest = 100.0 - causes.iter().map(|(percent, _)| percent).sum::<f64>();

@@ -844,6 +844,9 @@ pub struct Recommended<'t> {
     pub concerns_percent: Option<f64>,
 }
 
+/// Least part of the time that a recommendation is for, percent.
+const CONCERNS_LEAST: f64 = 1.0;
+
 /// What to do, each once: first what `answer` puts first in the run, in its words, then what caveats call
 /// for, then what it puts first in each stage, then what concerns the most time. The time that a symptom
 /// concerns may be the longer: a GPU is idle because a rank is late.
@@ -892,7 +895,14 @@ pub fn recommendations<'t>(takeaways: &'t [Takeaway], answer: &'t Answer) -> Vec
         let most = of_stage.map(weight).fold(weight(r), f64::max);
         ((is_first_step(r.first), r.first.rule.is_caveat()), most, leads)
     };
-    let mut order: Vec<_> = given.iter().map(|r| (place(r), r.clone())).collect();
+    // What concerns hardly any time is not worth the reading.
+    let is_small = |r: &&Recommended<'_>| r.concerns_percent.is_some_and(|of| of < CONCERNS_LEAST);
+    let is_kept = |r: &&Recommended<'_>| {
+        !is_small(r) || leads(r) || is_first_step(r.first) || r.first.rule.is_caveat()
+    };
+    let kept: Vec<_> = given.iter().filter(is_kept).collect();
+    let kept = if kept.is_empty() { given.iter().collect() } else { kept };
+    let mut order: Vec<_> = kept.into_iter().map(|r| (place(r), r.clone())).collect();
     order.order_by(|(a, _), (b, _)| b.0.cmp(&a.0).then(b.1.total_cmp(&a.1)).then(b.2.cmp(&a.2)));
     order.into_iter().map(|(_, recommended)| recommended).collect()
 }

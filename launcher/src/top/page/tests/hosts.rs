@@ -6,7 +6,7 @@ use super::*;
 /// Promise: The page says that the host is ahead, as a report does, and names another cause only as what it is.
 #[test]
 fn a_wait_for_the_gpu_is_no_cause() {
-    let page = |calls: [(&str, f64); 2], parts: [u64; 2]| {
+    let of_gpu = |calls: [(&str, f64); 2], parts: [u64; 2], note: &str| {
         let mut view = view();
         view.look.processes.truncate(1);
         let process = &mut view.look.processes[0];
@@ -19,9 +19,11 @@ fn a_wait_for_the_gpu_is_no_cause() {
             ..HostCause::default()
         });
         process.window.host.causes.extend(waits);
+        process.notes.push(note.into());
         let shown = text(&view, 80, 24);
         (shown[2].clone(), of_hosts(&shown)[0].trim_end().to_owned())
     };
+    let page = |calls, parts| of_gpu(calls, parts, "no power is read");
     let two = [("cuStreamSynchronize", 36.0), ("cuMemcpyDtoHAsync", 19.0)];
     let ahead = "host ahead of the GPU (waits in cuStreamSynchronize)";
     let (answer, first) = page(two, [20, 10]);
@@ -29,6 +31,8 @@ fn a_wait_for_the_gpu_is_no_cause() {
     assert!(first.ends_with(&format!("  55.0%  {ahead}")), "{first}");
     let (answer, _) = page(two, [20, 70]);
     assert!(answer.starts_with("decode: gaps between kernels take 70.0%, host ahead "), "{answer}");
+    let (answer, _) = of_gpu(two, [20, 10], "the GPU is simulated: slow");
+    assert!(answer.contains("first cause: "), "its simulator may be what is waited for: {answer}");
     // Less than half of the time does not decide, and a call that is no wait is a cause.
     let (answer, first) = page([two[0], ("cuMemAlloc", 1.0)], [20, 10]);
     assert!(answer.contains("first cause: Scheduler.schedule"), "{answer}");
