@@ -1304,8 +1304,8 @@ fn kernels_that_replace_each_other_count_together_and_none_is_kept_silent() {
     assert_eq!(
         other(450_000, 9, 900_000).as_deref(),
         Some(
-            "largest changes per decode call: fill +40.0 us, 2 attention kernels that replaced each other: +30.0 us net, \
-             2 other kernels that replaced each other: +1.0 us net, within noise; 2 new, 2 gone"
+            "largest changes per decode call: fill +40.0 us, 2 attention kernels that replaced each other: +30.0 us net; \
+             2 other kernels replaced each other (+1.0 us net, within noise); 2 new, 2 gone"
         )
     );
     assert_eq!(

@@ -211,6 +211,10 @@ impl Watch {
             budget = budget.saturating_sub(taken.bytes);
             self.behind = self.behind.saturating_add(taken.behind);
             self.skipped += if skims { taken.bytes } else { 0 };
+            if tracked.corrupt_frames == 0 && taken.corrupt_frames > 0 {
+                let path = visible_path(tracked.follow.path());
+                self.problems.push_back(format!("{path} has damaged frames, which are left out"));
+            }
             tracked.corrupt_frames += taken.corrupt_frames;
             tracked.behind = taken.behind;
             if taken.bytes > 0 && taken.behind < CURRENT_BYTES {
@@ -671,6 +675,7 @@ fn losses(losses: &Losses) -> [(&'static str, u64); LOSSES.len()] {
 }
 
 fn problem(follow: &Chain) -> Option<String> {
+    let path = visible_path(follow.path());
     let what = match follow.state() {
         FileState::Waiting | FileState::Growing | FileState::Ended | FileState::Unreachable => {
             return None;
@@ -681,9 +686,13 @@ fn problem(follow: &Chain) -> Option<String> {
         FileState::Damaged(at) => format!(
             "is damaged at byte {at}, and is not read beyond it; `stage2-launch merge` shows what it holds"
         ),
-        FileState::Unreadable(why) => format!("cannot be read: {}", visible(why.as_bytes())),
+        FileState::Unreadable(why) => {
+            let why = visible(why.as_bytes());
+            let named = why.strip_prefix(&format!("`{path}` ")).map(str::to_owned);
+            named.unwrap_or_else(|| format!("cannot be read: {why}"))
+        }
     };
-    Some(format!("{} {what}", visible_path(follow.path())))
+    Some(format!("{path} {what}"))
 }
 
 #[cfg(test)]

@@ -506,4 +506,13 @@ mod tests {
         }
         assert_eq!(of(&["vm-1-p000001.s2t", "vm-2.s2t.gz"]), None);
     }
+
+    #[test]
+    fn a_damaged_record_is_told_with_the_command_for_its_traces() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join(RUN_JSON), "{").expect("a file");
+        let said = RunRecord::read(folder.path()).expect_err("no record").to_string();
+        let traces = folder.path().join(COLLECTOR_DIR);
+        assert!(said.contains(&format!("--spool {} -o DIR", traces.display())), "{said}");
+    }
 }

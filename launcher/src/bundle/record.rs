@@ -6,6 +6,8 @@ use std::path::Path;
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
+use super::COLLECTOR_DIR;
+use crate::plan::quote;
 use crate::redaction;
 use stage2_contract::trace::{Ending, Losses, Record, WallNs, window};
 use stage2_model::{Finding, PassStatus, ProcessRow, RunState, Tool, WorkloadExit};
@@ -175,8 +177,9 @@ impl RunRecord {
         // What the parser says helps nobody who did not write the file.
         let Ok(mut record) = serde_json::from_slice::<RunRecord>(&text) else {
             anyhow::bail!(
-                "{} is not a run record, or is damaged; `stage2-launch merge --spool RUN/collector -o DIR` reports its traces",
-                path.display()
+                "{} is not a run record, or is damaged; `stage2-launch merge --spool {} -o DIR` reports its traces",
+                path.display(),
+                quote(run_dir.join(COLLECTOR_DIR))
             );
         };
         anyhow::ensure!(

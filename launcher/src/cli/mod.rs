@@ -373,7 +373,10 @@ Examples:
       what the collector, and nsys where it is installed, cost this program,
       with A/A noise
   stage2-launch bench --rounds 5 pipeline.nsys.enable=false -- python infer.py
-      more rounds, and without nsys";
+      more rounds, and without nsys
+
+Exit status: that of the workload without a profiler; 2 for wrong usage; 70 if
+no profiler was measured.";
 
 const MERGE_HELP: &str = "\
 Examples:

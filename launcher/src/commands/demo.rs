@@ -19,8 +19,9 @@ const SIMULATOR: &str = "libstage2_sim.so";
 
 pub(crate) fn demo(args: DemoArgs, terminal: &Terminal) -> Result<u8, Failure> {
     let DemoArgs { options, of_demo } = args;
-    if of_demo.iter().any(|word| word == "--help" || word == "-h") {
-        return help();
+    const ONLY_PRINT: [&str; 4] = ["--help", "-h", "--version", "-V"];
+    if let Some(word) = ONLY_PRINT.iter().find(|only| of_demo.iter().any(|word| word == **only)) {
+        return print(word);
     }
     let mut config = options.request();
     let behind = of_demo.iter().map(|word| word.to_string_lossy().into_owned());
@@ -36,14 +37,26 @@ pub(crate) fn demo(args: DemoArgs, terminal: &Terminal) -> Result<u8, Failure> {
     let exe = this_program()?;
     terminal.progress("looking for a GPU");
     let gpu = probe_gpu();
-    let simulated = gpu.devices.is_empty();
+    let asked = value_of("--device", &of_demo);
+    let is_asked = asked.is_some_and(|device| device == "simulated");
+    let simulated = gpu.devices.is_empty() || is_asked;
+    let why = gpu.absent.as_deref().unwrap_or("there is no other");
+    if value_of("--sim", &of_demo).is_some() {
+        let text = "`--sim` is for stage2-demo alone: `stage2-launch demo` records the simulated GPU beside it";
+        return Err(Failure::Usage(text.into()));
+    }
+    if simulated && asked.is_some_and(|device| device == "gpu") {
+        return Err(Failure::Usage(format!(
+            "`--device gpu`: there is no GPU ({why}); without that option, the demo simulates one"
+        )));
+    }
     let workload = required(&exe, DEMO, dry_run, terminal)?;
     if !of_demo.is_empty() && !dry_run {
         check_options(&workload, &of_demo)?;
     }
     let simulator = simulated.then(|| required(&exe, SIMULATOR, dry_run, terminal)).transpose()?;
-    let why = gpu.absent.as_deref().unwrap_or("there is no other");
     terminal.progress(&match gpu.devices.first() {
+        Some(_) if is_asked => "the demo replays recorded GPU work".to_owned(),
         Some(device) => format!("the demo runs on {}", device.name),
         None => format!("no GPU ({why}): the demo replays recorded GPU work"),
     });
@@ -97,11 +110,21 @@ fn check_options(workload: &Path, of_demo: &[OsString]) -> Result<(), Failure> {
     Err(Failure::Usage(format!("{}{}", printable(text), printable(&see))))
 }
 
-/// Has the built-in workload print its own options; there is nothing to record in that.
-fn help() -> Result<u8, Failure> {
+/// The value of an option of the built-in workload: the last one counts.
+fn value_of<'w>(option: &str, words: &'w [OsString]) -> Option<&'w str> {
+    let words: Vec<&str> = words.iter().filter_map(|word| word.to_str()).collect();
+    let value = |at: usize| match words.get(at)?.strip_prefix(option)? {
+        "" => words.get(at + 1).copied(),
+        more => more.strip_prefix('='),
+    };
+    (0..words.len()).rev().find_map(value)
+}
+
+/// Has the built-in workload print its own options, or its version; there is nothing to record in that.
+fn print(option: &str) -> Result<u8, Failure> {
     let workload = install::find(&this_program()?, DEMO)
         .map_err(|_| Failure::NoResult(format!("{DEMO} was not found; {HOW_TO_INSTALL}")))?;
-    let ended = Command::new(&workload).arg("--help").status();
+    let ended = Command::new(&workload).arg(option).status();
     ended.map(|_| 0).map_err(|error| {
         Failure::NoResult(format!("{} cannot be started: {error}", visible_path(&workload)))
     })

@@ -34,6 +34,7 @@ pub(super) fn tell_findings(
     record: &RunRecord,
     outcome: &anyhow::Result<Outcome>,
     dir: &Path,
+    allow_empty: bool,
     terminal: &Terminal,
 ) {
     // Where nothing was recorded, the reason is the answer; the rest is in the report.
@@ -49,8 +50,10 @@ pub(super) fn tell_findings(
             }
             // The last lines show it, unless nothing is to be shown but errors. The exit status comes with the remedy.
             Severity::Error if is_empty && finding.id == Id::GpuNoWork => {
-                if terminal.is_quiet() {
-                    terminal.error(&finding.what);
+                match allow_empty && !record.failed_by_itself() {
+                    true if terminal.is_quiet() => terminal.caution(&finding.what),
+                    false if terminal.is_quiet() => terminal.error(&finding.what),
+                    _ => {}
                 }
             }
             // The rest is a result.

@@ -214,7 +214,8 @@ impl NewBundle {
         terminal: &Terminal,
     ) -> u8 {
         let dir = self.bundle.dir();
-        tell_findings(&self.bundle.record, &self.outcome, dir, terminal);
+        let allow_empty = acceptance.is_some_and(|of| of.allow_empty);
+        tell_findings(&self.bundle.record, &self.outcome, dir, allow_empty, terminal);
         if let Err(error) = &self.closed {
             terminal.error(&format!("{error:#}"));
         }

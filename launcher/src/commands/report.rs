@@ -99,7 +99,7 @@ fn write_again(
     let outcome = Ok(outcome);
     list_files(&outcome, run_dir, terminal);
     share_again(run_dir, terminal);
-    tell_findings(&record, &outcome, run_dir, terminal);
+    tell_findings(&record, &outcome, run_dir, acceptance.allow_empty, terminal);
     let status = acceptance.status(0, outcome.as_ref().ok(), &record.passes, terminal);
     tell_answer(&record, &outcome, run_dir, None, terminal);
     if !json {

@@ -222,7 +222,8 @@ impl Job {
                 terminal.error(&text);
             }
         }
-        tell_findings(&bundle.record, &outcome, &run_dir, terminal);
+        let allow_empty = self.acceptance.allow_empty;
+        tell_findings(&bundle.record, &outcome, &run_dir, allow_empty, terminal);
         // A record that cannot be written is why there are no reports, too: that is told already.
         if let Err(error) = &closed
             && outcome.is_ok()

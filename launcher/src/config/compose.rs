@@ -355,8 +355,9 @@ pub(super) fn typed(tree: Node) -> Result<(Node, Config), ConfigError> {
             },
             None if key == SAMPLE => wrong(key, format!("must be {}", settings::SAMPLE_FORM)),
             None => {
+                let count = key.strip_prefix("model.tokens.").and_then(tokens_at_least);
                 let (what, near) = in_plain_words(&text);
-                wrong(key, what + &near)
+                wrong(key, count.map_or(what + &near, must_be_tokens))
             }
         }
     })?;
@@ -372,19 +373,32 @@ pub(super) fn typed(tree: Node) -> Result<(Node, Config), ConfigError> {
         return Err(wrong("report.gpu_hour_dollars".to_owned(), what));
     }
     let tokens = &config.model.tokens;
-    for (key, count, least) in [
-        ("batch_size", tokens.batch_size, 1),
-        ("prompt_tokens", tokens.prompt_tokens, 1),
-        ("decode_steps", tokens.decode_steps, 0),
-        ("images_per_prompt", tokens.images_per_prompt, 0),
-        ("crops_per_image", tokens.crops_per_image, 0),
+    for (key, count) in [
+        ("batch_size", tokens.batch_size),
+        ("prompt_tokens", tokens.prompt_tokens),
+        ("decode_steps", tokens.decode_steps),
+        ("images_per_prompt", tokens.images_per_prompt),
+        ("crops_per_image", tokens.crops_per_image),
     ] {
+        let Some(least) = tokens_at_least(key) else { continue };
         if count.is_some_and(|count| !(least..=MOST_TOKENS).contains(&count)) {
-            let what = format!("must be a whole number from {least} to {}, or null", MOST_TOKENS);
-            return Err(wrong(format!("model.tokens.{key}"), what));
+            return Err(wrong(format!("model.tokens.{key}"), must_be_tokens(least)));
         }
     }
     Ok((tree, config))
+}
+
+/// The least value of a count of `model.tokens`.
+fn tokens_at_least(key: &str) -> Option<u64> {
+    match key {
+        "batch_size" | "prompt_tokens" => Some(1),
+        "decode_steps" | "images_per_prompt" | "crops_per_image" => Some(0),
+        _ => None,
+    }
+}
+
+fn must_be_tokens(least: u64) -> String {
+    format!("must be a whole number from {least} to {MOST_TOKENS}, or null")
 }
 
 /// A number alone is the usual mistake there.

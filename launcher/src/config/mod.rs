@@ -60,7 +60,10 @@ impl ConfigError {
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Failure {
         let mut text = error.to_string();
-        if matches!(error, ConfigError::WrongValue { .. }) && !text.contains("; ") {
+        if matches!(error, ConfigError::WrongValue { .. }) && !text.contains("; ")
+            // The message has all that it would show.
+            && !text.contains("must be ")
+        {
             text.push_str("; `stage2-launch config` shows the settings with their values");
         }
         Failure::Usage(text)

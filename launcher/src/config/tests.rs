@@ -126,6 +126,7 @@ fn errors_name_key_origin_and_neighbour() {
         ),
         (vec!["run.timeout_s=-1"], vec!["`run.timeout_s`", "whole number"]),
         (vec!["run.timeout_s=0"], vec!["`run.timeout_s`", "1 or more"]),
+        (vec!["model.tokens.batch_size=-1"], vec!["must be a whole number from 1 to"]),
         (vec!["run.mode=depp"], vec!["`run.mode`", "must be deep or light"]),
         (vec!["run.tee=maybe"], vec!["`run.tee`", "true or false"]),
         (vec!["run.dir=12"], vec!["`run.dir`", "quote a number"]),

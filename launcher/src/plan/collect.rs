@@ -300,12 +300,22 @@ fn collector_environment(
         }
     }
     findings.extend(kept.iter().map(|(name, value)| of_environment(request, name, value)));
+    // What the collector cannot read would be told by each process once more: to it, empty is not set.
+    let collector = &request.config.profiling.collector;
+    let is_read = |name: &str, value: &OsStr| unreadable(collector, &key_of(name), value).is_none();
+    let wrong = kept.extract_if(.., |name, value| !is_read(name, value));
+    set.extend(wrong.map(|(name, _)| (name, OsString::new())));
     (set, kept)
+}
+
+/// The key of the setting of a variable.
+fn key_of(name: &str) -> String {
+    name.strip_prefix("STAGE2_").unwrap_or(name).to_lowercase()
 }
 
 /// What a variable of the user means for a run: the collector obeys it, or cannot read it.
 fn of_environment(request: &Request<'_>, name: &str, value: &OsStr) -> Finding {
-    let key = name.strip_prefix("STAGE2_").unwrap_or(name).to_lowercase();
+    let key = key_of(name);
     let shown = value.display();
     if let Some((why, near)) = unreadable(&request.config.profiling.collector, &key, value) {
         let remedy = format!("correct or unset it, or give profiling.collector.{key}");

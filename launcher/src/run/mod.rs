@@ -233,7 +233,9 @@ pub(crate) fn run_passes(
                 stop.clone_from(&failure);
             }
         }
-        if let Some(record) = bundle.record.passes.get(at) {
+        // That its tool is missing is told already.
+        let could_run = pass.profiler.as_ref().is_none_or(forecast::is_there);
+        if let Some(record) = bundle.record.passes.get(at).filter(|_| could_run) {
             let (ended, when) = match (record.status, record.exit) {
                 (PassStatus::Interrupted, exit @ Some(_)) => {
                     (EndedBy::Interrupt.text(exit), "after")

@@ -762,8 +762,10 @@ pub(crate) fn is_over(view: &View) -> bool {
         FileState::Growing | FileState::Cut | FileState::Damaged(_) => is_silent(view, process),
         _ => false,
     };
-    let all = &view.look.processes;
-    view.phases.is_empty() && !all.is_empty() && all.iter().all(ended)
+    // One that cannot be read says nothing of its process.
+    let is_read = |of: &&Watched| !matches!(of.state, FileState::Unreadable(_));
+    let mut all = view.look.processes.iter().filter(is_read).peekable();
+    view.phases.is_empty() && all.peek().is_some() && all.all(ended)
 }
 
 /// What is missing of a process: records and events. Work that was recorded and not placed is shown next to it, a name that

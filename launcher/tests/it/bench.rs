@@ -235,7 +235,7 @@ fn what_nsys_says_of_its_capture_stands_under_the_table() {
 fn a_configuration_that_fails_costs_its_column_only() {
     let sandbox = sandbox(false);
     let words = ["--rounds", "3", "--", "./workload"];
-    let assert = bench(&sandbox, &words).env("END_TRACED", "7").assert().success();
+    let assert = bench(&sandbox, &words).env("END_TRACED", "7").assert().code(70);
     let said = stderr(&assert);
     let of = |name: &str| contains(format!("- {name}: no complete measurement: "));
     assert.stdout(of("collector").and(of("nsys")));
@@ -257,7 +257,7 @@ fn a_configuration_that_fails_costs_its_column_only() {
 #[test]
 fn a_collector_that_leaves_nothing_is_told() {
     let sandbox = sandbox(false);
-    let told = bench(&sandbox, &["--rounds", "1", "--", "true"]).assert().success();
+    let told = bench(&sandbox, &["--rounds", "1", "--", "true"]).assert().code(70);
     let page = common::read(&sandbox.path("b/bench.md"));
     assert!(page.contains("launched no GPU work, so there is nothing to compare"), "{page}");
     assert!(!page.contains('|') && page.lines().count() == 3, "{page}");

@@ -50,6 +50,15 @@ fn the_demo_can_be_made_longer() {
     longer.stdout(contains("--quiet --rounds 200 cupti="));
     let help = installed(&sandbox).args(["demo", "--", "--help"]).assert().success();
     help.stdout("--help cupti=\n").stderr("");
+    let version = installed(&sandbox).args(["demo", "--", "-V"]).assert().success();
+    version.stdout("-V cupti=\n").stderr("");
+    let words = ["demo", "run.mode=light", "--", "--quiet", "--device=simulated"];
+    installed(&sandbox).args(words).assert().success().stderr(contains("report: "));
+    for (option, why) in [("--device=gpu", "there is no GPU"), ("--sim=x", "for stage2-demo alone")]
+    {
+        let said = contains(why).and(contains("report: ").not());
+        installed(&sandbox).args(["demo", "--", option]).assert().code(2).stdout("").stderr(said);
+    }
     let instead = contains("stage2-launch demo --light -- --rounds 200");
     for words in [&["rounds=200"][..], &["--", "rounds=200"], &["--rounds", "200"]] {
         let said = instead.clone().and(contains("tip:").not());

@@ -249,6 +249,7 @@ fn a_process_that_dies_and_files_that_vanish_or_are_damaged_are_told_once() {
     for part in ["was removed", "became shorter", "not a trace file"] {
         assert!(problems.iter().any(|problem| problem.contains(part)), "{part}: {problems:?}");
     }
+    assert!(problems.iter().all(|problem| problem.matches(".s2t").count() == 1), "{problems:?}");
     let steps: Vec<u64> = watch.look().processes.iter().map(steps).collect();
     assert_eq!(steps[..2], [20, 20], "what was read counts");
 }
@@ -421,6 +422,26 @@ fn what_cannot_be_read_is_not_awaited() {
     let look = watch.look();
     assert!(look.processes[0].state.is_over(), "{:?}", look.processes[0].state);
     assert_eq!((look.is_reading, look.behind_bytes), (false, 0));
+}
+
+#[test]
+fn a_file_with_damaged_frames_is_named() {
+    let (folder, mut watch) = watched_folder();
+    let path = folder.path().join("host-1.s2t");
+    trace(&path, 1, "0", 10, 20, false);
+    let mut writer = Writer::new(Vec::new()).expect("a header");
+    writer.write(&Record::Name { id: 100, bytes: vec![b'x'; 100] });
+    writer.flush().expect("memory");
+    let mut frame = writer.into_sink()[20..].to_vec();
+    let whole = frame.clone();
+    *frame.last_mut().expect("bytes") ^= 0x55;
+    let bytes = [fs::read(&path).expect("a file"), frame, whole].concat();
+    fs::write(&path, bytes).expect("a file");
+    (0..3).for_each(|_| watch.tick());
+    let process = &watch.look().processes[0];
+    assert_eq!(process.corrupt_frames, 1);
+    let damaged = format!("{} has damaged frames, which are left out", path.display());
+    assert_eq!(watch.look().problems, [damaged]);
 }
 
 /// Hazard (Watching what runs): The clocks of the hosts of a job are hours apart.

@@ -295,6 +295,17 @@ impl Database {
     }
 }
 
+/// The names of the tables of an export, read with the limits of every other look at it.
+pub fn table_names(path: &Path) -> Result<Vec<String>, Unreadable> {
+    let mut names = Vec::new();
+    let query = "SELECT name FROM sqlite_master WHERE type = 'table'";
+    Database::open(path)?.each(query, 1, |row| {
+        names.extend(text(row, 0));
+        ControlFlow::<()>::Continue(())
+    })?;
+    Ok(names)
+}
+
 /// Checks the header of a SQLite file, because SQLite's own errors for truncated or foreign files are not
 /// helpful. Returns a warning if the file is shorter than its header states, and an error if it is not a
 /// SQLite file.

@@ -766,8 +766,8 @@ impl Stage<'_> {
 }
 
 /// How not to lose records.
-const LOSE_FEWER: &str = "Run again with STAGE2_BUFFERS=1G, or record less with STAGE2_RANGES or STAGE2_SAMPLE: with so \
-                          many records missing, the times support no other advice.";
+const LOSE_FEWER: &str = "Run again with a larger STAGE2_BUFFERS, such as 1G, or record less with \
+                          STAGE2_RANGES or STAGE2_SAMPLE: with so many records missing, the times support no other advice.";
 
 /// What to do first over all stages: where the most time is saved, else what the takeaways put first.
 fn first_step_of_run(report: &Report, stages: &[AnsweredStage<'_>]) -> Option<FirstStep> {

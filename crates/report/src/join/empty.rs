@@ -242,6 +242,10 @@ pub(crate) fn explain(report: &mut Report, collected: bool, doctor: &Doctor) {
         let mut all = std::iter::once(&empty.first).chain(&empty.also);
         let has_no_gpu = all.any(|reason| reason.cause == EmptyCause::NoGpu);
         add_doctor(&mut empty.first, has_no_gpu, doctor);
+    } else if let Some(no_gpu) = empty.also.iter().find(|of| of.cause == EmptyCause::NoGpu) {
+        // Its output may say just that.
+        let more = format!("; if it needs the GPU, {}", no_gpu.remedy);
+        empty.first.remedy.push_str(&more);
     }
     let EmptyReason { why, remedy, .. } = &empty.first;
     let also: Vec<&str> = empty.also.iter().map(|reason| reason.why.as_str()).collect();
@@ -332,7 +336,7 @@ fn elsewhere(report: &Report) -> impl Iterator<Item = EmptyReason> + use<> {
 
 /// The program that uses the simulated GPU, and how to record it.
 const DEMO: &str = "stage2-demo";
-const NAME_SIMULATOR: &str = "name its library, which is next to stage2-demo, and run again: STAGE2_CUPTI=.../libstage2_sim.so";
+const NAME_SIMULATOR: &str = "set STAGE2_CUPTI to the library beside stage2-demo (.../libstage2_sim.so), or use `stage2-launch demo -- OPTION...`";
 
 fn of_run(report: &Report) -> Vec<EmptyReason> {
     let mut reasons: Vec<EmptyReason> = elsewhere(report).collect();
@@ -396,9 +400,10 @@ fn of_run(report: &Report) -> Vec<EmptyReason> {
         && !absent.value.starts_with(COULD_NOT_ASK)
     {
         let mut words = report.run.command.iter().flatten();
-        let is_demo = words.any(|word| word.ends_with(DEMO)) && words.any(|w| w == "simulated");
+        let is_demo =
+            words.any(|word| word.ends_with(DEMO)) && words.any(|w| w.ends_with("simulated"));
         reasons.push(if is_demo {
-            let why = "the simulated GPU was not recorded: it has a separate CUPTI";
+            let why = "the simulated GPU comes with its own CUPTI library, which was not loaded";
             reason(EmptyCause::NoGpu, why, NAME_SIMULATOR)
         } else {
             reason(

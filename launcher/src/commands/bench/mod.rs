@@ -325,8 +325,8 @@ impl Bench<'_> {
         printed(&page)?;
         written.map_err(|e| Failure::NoResult(format!("{e:#}; solve this and run it again")))?;
         self.terminal.result(&format!("benchmark: {}", dir.join("bench.md").display()));
-        let has_rows = !self.results.rows.is_empty();
-        Ok(if has_rows || self.exit != 0 { self.exit } else { EXIT_NO_RESULT })
+        let has_result = self.results.has_measured() || self.exit != 0;
+        Ok(if has_result { self.exit } else { EXIT_NO_RESULT })
     }
 }
 

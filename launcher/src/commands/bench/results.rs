@@ -87,6 +87,13 @@ impl Results {
         self.workload_exit.filter(|exit| *exit != WorkloadExit::Code(0))
     }
 
+    /// Whether any profiler was measured on work that it could slow down; where none was asked for, whether anything was.
+    pub(super) fn has_measured(&self) -> bool {
+        let is_profiler = |of: Tracing| matches!(of, Tracing::Collector | Tracing::Nsys);
+        let has_profilers = self.configurations.iter().any(|of| is_profiler(of.tracing));
+        self.rows.iter().any(|row| !has_profilers || is_profiler(row.tracing)) && !is_idle(self)
+    }
+
     pub(super) fn compare(&mut self) {
         let mut stages: Vec<Option<String>> = vec![None];
         for run in self.configurations.iter().flat_map(|c| &c.runs) {
@@ -299,11 +306,14 @@ pub(super) fn slow_profilers(results: &Results, in_force: InForce) -> Vec<Findin
     profilers.into_iter().filter_map(|tracing| slow_profiler(results, tracing, in_force)).collect()
 }
 
-/// How far the medians of the A/A pair of a stage differ, as a share.
+/// How far the medians of the A/A pairs of a stage differ, as a share: those of the pair that differs most.
 fn noise(results: &Results, stage: Option<&str>) -> Option<f64> {
-    let basis = if stage.is_some() { Tracing::RangesOnly } else { Tracing::Untraced };
-    let is_pair = |row: &&Row| row.stage.as_deref() == stage && row.again && row.tracing == basis;
-    Some((results.rows.iter().find(is_pair)?.median_ratio? - 1.0).abs())
+    let of_stage = || results.rows.iter().filter(|row| row.stage.as_deref() == stage);
+    let difference = |again: &Row| {
+        let first = of_stage().find(|row| !row.again && row.tracing == again.tracing)?;
+        Some((ratio(again.median_ns, first.median_ns)? - 1.0).abs())
+    };
+    of_stage().filter(|row| row.again).filter_map(difference).reduce(f64::max)
 }
 
 /// A number with two digits of its noise, at most three decimals.
@@ -366,7 +376,7 @@ pub(super) fn page(results: &Results) -> String {
         "Rounds: {}, every second one in reverse order{}. Untraced warm-up runs, not \
          included: {}. Ratios of stages are against ranges only, those of the whole process \
          against untraced; \"again\" is the same thing measured once more in each round (A/A): a ratio \
-         that is not farther from 1 is noise. ± is that noise in ms. A stage's time in a run is the median host time of \
+         that is not farther from 1 is noise. ± is that noise in ms, by the A/A pair that differs most. A stage's time in a run is the median host time of \
          its instances without the first. Minima are less sensitive to other load on the machine than \
          medians.\n\n",
         results.rounds,
@@ -593,6 +603,21 @@ mod tests {
         let config = serde_json::json!({"profiling": {"collector": {"sample": "1/64"}}});
         let sampled = &slow_profilers(&slow, InForce::of(&config))[0];
         assert!(sampled.remedy.starts_with("a larger N"), "{sampled}");
+    }
+
+    #[test]
+    fn the_pair_that_differs_most_is_the_noise_and_decides_the_digits() {
+        let results = compared(&[
+            (of(Tracing::Untraced), vec![run(1_000, None)]),
+            (of(Tracing::Untraced).again(), vec![run(970, None)]),
+            (of(Tracing::RangesOnly), vec![run(400, Some(10))]),
+            (of(Tracing::RangesOnly).again(), vec![run(1_440, Some(12))]),
+        ]);
+        let percent = |stage| noise(&results, stage).map(|noise| (noise * 100.0).round());
+        assert_eq!((percent(None), percent(Some("decode"))), (Some(260.0), Some(20.0)));
+        let digits = [(1234.567, 20.0), (12.345, 2.0), (1.2345, 0.2), (1.2345, 0.05), (1.0, 0.0)];
+        let cells = digits.map(|(value, noise)| by_noise(value, noise));
+        assert_eq!(cells, ["1,235", "12.3", "1.23", "1.234", "1.000"]);
     }
 
     #[test]

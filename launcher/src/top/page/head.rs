@@ -8,7 +8,7 @@ use stage2_live::{Look, MINUTE_S, Watched};
 
 use super::{
     View, bold, coloured, dormant, is_incomplete, is_over, is_silent, lost, lost_text,
-    most_columns, or_dash, part, plain, sorted_processes, stopped,
+    most_columns, or_dash, part, plain, shown, sorted_processes, stopped,
 };
 
 /// The least and the most columns of the name of a run: it gives way in the middle.
@@ -25,9 +25,9 @@ pub(super) fn age(seconds: f64) -> String {
     }
 }
 
-/// How old the newest numbers are.
+/// How old the newest numbers are that are shown.
 fn newest_age(view: &View) -> Option<String> {
-    let ends = view.look.processes.iter().filter_map(|process| process.window.end_wall_ns);
+    let ends = shown(view).filter_map(|process| process.window.end_wall_ns);
     let now_ns = view.now_ns.saturating_add(view.frozen_ns);
     ends.max().map(|end| age(now_ns.saturating_sub(end) as f64 / 1e9))
 }
@@ -160,6 +160,7 @@ fn reading(look: &Look) -> String {
     let left = left.map_or_else(String::new, |left| format!(", {} left", age(left as f64)));
     match amounts(look) {
         (_, 0) => "opening the trace files".to_owned(),
+        (_, all) if all < 1 << 20 => "reading the trace files".to_owned(),
         (read, all) => format!("reading {} of {} MB{left}", read >> 20, all >> 20),
     }
 }
@@ -183,8 +184,13 @@ pub(super) fn is_first(view: &View) -> bool {
 pub(super) fn nothing(view: &View) -> String {
     let (read, all) = amounts(&view.look);
     let filter = &view.state.filter;
-    if !filter.is_empty() && !view.look.is_reading {
-        return format!("no stage and no kernel has `{}` in its name", visible(filter.as_bytes()));
+    if !filter.is_empty() && (!view.look.is_reading || all > 0) {
+        let yet = match view.look.is_reading {
+            true => format!(" yet, in the first {} of the trace files", part(read, all)),
+            false => String::new(),
+        };
+        let filter = visible(filter.as_bytes());
+        return format!("no stage and no kernel has `{filter}` in its name{yet}");
     }
     match dormant(view) {
         _ if view.look.is_reading => match all {
@@ -202,7 +208,7 @@ pub(super) fn nothing(view: &View) -> String {
 
 /// The time that the tables are about: rates and shares of it.
 pub(super) fn span(view: &View) -> String {
-    let windows = || view.look.processes.iter().map(|process| &process.window);
+    let windows = || shown(view).map(|process| &process.window);
     if windows().any(|window| window.is_whole) {
         // Recording was stopped meanwhile: a report is of all windows.
         let is_last = windows().any(|window| window.is_last);

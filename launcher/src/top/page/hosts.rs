@@ -4,6 +4,7 @@ use ratatui::text::Line;
 use stage2_contract::order::Order as _;
 use stage2_contract::text::{shorten, wrapped_at_most};
 use stage2_live::{HostIdle, SIMULATED, Watched};
+use stage2_model::rule::HOST_DECIDED_PERCENT;
 use stage2_model::{HostCauseKind, waits_for_gpu};
 
 use super::head::span;
@@ -48,7 +49,9 @@ pub(super) fn causes_of(process: &Watched, host: &HostIdle) -> Vec<(f64, String)
         others.map(|cause| (cause.percent / idle, cause.text(true))).collect();
     if let Some((percent, longest)) = waits_for_gpu(&host.causes).filter(|_| !simulated) {
         let call = longest.wait_for_gpu().unwrap_or_default();
-        all.push((percent, format!("{AHEAD}{AHEAD_OF} (waits in {call})")));
+        // Only where it decides is it the answer, and never a cause.
+        let no_cause = if percent < HOST_DECIDED_PERCENT { ", no cause" } else { "" };
+        all.push((percent, format!("{AHEAD}{AHEAD_OF}{no_cause} (waits in {call})")));
         all.order_by(|a, b| b.0.total_cmp(&a.0));
     }
     all

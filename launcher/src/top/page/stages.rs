@@ -52,6 +52,8 @@ const REQUESTS: &str = "REQS";
 const RATE: &str = "RATE";
 const WORK: &str = "WORK/S";
 const P90: &str = "P90 ms";
+/// Of fewer, it is the longest one.
+const P90_VALUES: u64 = 10;
 const P50: &str = "P50 ms";
 /// Gives way to the parts of the time.
 const P99: &str = "P99 ms";
@@ -219,7 +221,7 @@ pub(super) fn stage_table(
         let cells = [
             or_dash(row.p50_ns.map(|_| row.unit.to_owned())),
             or_dash(row.p50_ns.map(ms)),
-            or_dash(row.sum.step_time(90).map(ms)),
+            or_dash(row.sum.step_time(90).filter(|_| row.sum.timed_steps() >= P90_VALUES).map(ms)),
             or_dash(row.p99_ns.map(ms)),
             or_dash(row.busy.map(share)),
             or_dash(row.wait.map(in_brackets)),

@@ -449,6 +449,8 @@ fn a_run_is_over_when_all_its_files_are_and_no_process_has_a_socket() {
     assert!(!is_over(&view));
     view.look.processes[1].state = FileState::Removed;
     assert!(!is_over(&view));
+    view.look.processes[1].state = FileState::Unreadable("it is no trace file".into());
+    assert!(is_over(&view), "that file says nothing of a process");
     view.look.processes[1].state = FileState::Ended;
     assert!(is_over(&view));
     view.phases.push((72, "dormant".to_owned()));

@@ -104,11 +104,17 @@ fn what_the_run_and_the_machine_say_is_named() {
     // The simulated GPU is there, and has to be named.
     let demo = folder(ok(), json!({}), NO_DRIVER);
     let mut run: Value = serde_json::from_str(&demo.text("run.json")).expect("JSON");
-    run["command"] = json!(["bin/stage2-demo", "--device", "simulated"]);
-    demo.write("run.json", run.to_string());
-    assert_eq!(causes(&demo), ["no_gpu"]);
-    let remedy = demo.metrics()["coverage"]["empty"]["remedy"].to_string();
-    assert!(remedy.contains("STAGE2_CUPTI=.../libstage2_sim.so"), "{remedy}");
+    for device in [&["--device", "simulated"][..], &["--device=simulated"]] {
+        run["command"] = json!([&["bin/stage2-demo"], device].concat());
+        demo.write("run.json", run.to_string());
+        assert_eq!(causes(&demo), ["no_gpu"]);
+        let remedy = demo.metrics()["coverage"]["empty"]["remedy"].to_string();
+        assert!(remedy.contains("set STAGE2_CUPTI to the library beside stage2-demo"), "{remedy}");
+    }
+    let failed = folder(json!({"code": 3}), json!({"status": "workload_failed"}), NO_DRIVER);
+    assert_eq!(causes(&failed), ["workload_failed", "no_gpu"]);
+    let remedy = failed.metrics()["coverage"]["empty"]["remedy"].to_string();
+    assert!(remedy.contains("run again; if it needs the GPU, run on a machine with"), "{remedy}");
     let not_asked = Some("the CUDA driver could not be asked: it took longer than 30 s");
     assert_eq!(of(ok(), not_asked, &[]), ["nothing_used"], "nobody knows");
     assert_eq!(of(json!({"signal": 11}), None, &[]), ["killed"]);

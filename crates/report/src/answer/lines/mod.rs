@@ -843,7 +843,7 @@ mod tests {
         let lose_fewer = first(&report).expect("a fifth is missing");
         assert_eq!(
             in_short(&report, &lose_fewer),
-            "run again with STAGE2_BUFFERS=1G, or record less with STAGE2_RANGES or STAGE2_SAMPLE"
+            "run again with a larger STAGE2_BUFFERS, such as 1G, or record less with STAGE2_RANGES or STAGE2_SAMPLE"
         );
         report.coverage.total.dropped_by_cupti = 8;
         assert_eq!(missing_work(&report), None, "less than one percent");

@@ -22,8 +22,10 @@ const EXIT_NO_DEVICE: u8 = 3;
 /// Ranges: `warm-up`, then in every round `prefill/layer.N` and `decode/step`; with --graph also
 /// `capture/layer.N`, and the decode steps are graph replays.
 #[derive(Debug, Parser)]
+// `stage2-launch demo` puts its own options in front: those of the user win.
 #[command(
     version,
+    args_override_self = true,
     after_help = "Exit status: 0 done, 1 the workload failed, 2 usage, 3 the device \
 cannot be used.\n\nExamples:\n  stage2-demo --device gpu\n  stage2-demo --device simulated \
 --threads 2 --graph\n\nTo record the simulated GPU, name its library, which is next to this program:\n  \

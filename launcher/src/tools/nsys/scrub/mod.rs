@@ -17,7 +17,7 @@ use crate::redaction;
 use stage2_model::Finding;
 use stage2_model::finding::Id;
 use stage2_read::files;
-use stage2_read::nsys::database::{Unreadable, check_header};
+use stage2_read::nsys::database::{Unreadable, check_header, table_names};
 use stage2_read::nsys::diagnostics;
 
 /// Tables that are copied whole. A * at the end stands for any rest.
@@ -101,16 +101,11 @@ enum NoCopy {
 
 /// Whether a database has a table that a copy has; also where that cannot be found out.
 pub(crate) fn has_tables(from: &Path) -> bool {
-    let found = || {
-        let copy = Copy { connection: Connection::open_in_memory()? };
-        copy.connection.execute("ATTACH ?1 AS source", [read_only_uri(from)])?;
-        copy.tables()
-    };
-    let is_copied = |name: &str| {
+    let is_copied = |name: &String| {
         COPIED.iter().any(|glob| WildMatch::new(glob).matches(name))
-            || FILTERED.iter().any(|(known, _)| *known == name)
+            || FILTERED.iter().any(|(known, _)| known == name)
     };
-    found().map_or(true, |tables| tables.iter().any(|(name, _)| is_copied(name)))
+    table_names(from).map_or(true, |names| names.iter().any(is_copied))
 }
 
 fn copy(from: &Path, to: &Path) -> Result<(), NoCopy> {

@@ -52,6 +52,9 @@ fn nothing_secret_is_left_and_everything_recorded_is() {
     let db = Connection::open(&foreign).expect("file");
     db.execute_batch("CREATE TABLE t (a)").expect("a table");
     assert!(!has_tables(&foreign), "no export");
+    let tables: String = (0..10_001).map(|n| format!("CREATE TABLE t{n} (a);")).collect();
+    db.execute_batch(&format!("BEGIN; {tables} COMMIT")).expect("tables");
+    assert!(has_tables(&foreign), "refused before its tables are read, with its own error");
     std::fs::write(&to, "what was there before").expect("file");
     scrub(&from, &to).expect("copy");
     assert!(!contains(&std::fs::read(&to).expect("copy"), SECRET), "in the bytes of the file");

@@ -124,6 +124,15 @@ fn a_process_whose_recording_was_stopped_is_no_dormant_one() {
 }
 
 #[test]
+fn the_age_is_that_of_the_process_that_is_shown_alone() {
+    let mut view = view();
+    view.look.processes[1].window.end_wall_ns = Some(20_000_000_000);
+    assert!(text(&view, 80, 24)[0].contains("  3 s behind"), "{:#?}", text(&view, 80, 24));
+    view.state.only = Some(id(&view.look.processes[1]));
+    assert!(text(&view, 80, 24)[0].contains("  83 s behind"), "{:#?}", text(&view, 80, 24));
+}
+
+#[test]
 fn the_data_of_a_frozen_page_grows_older() {
     let mut view = view();
     view.state.frozen = true;

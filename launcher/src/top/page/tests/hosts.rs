@@ -37,6 +37,9 @@ fn a_wait_for_the_gpu_is_no_cause() {
     let (answer, first) = page([two[0], ("cuMemAlloc", 1.0)], [20, 10]);
     assert!(answer.contains("first cause: Scheduler.schedule"), "{answer}");
     assert!(first.contains("41.0%  Scheduler.schedule"), "{first}");
+    let (answer, first) = page([("cuStreamSynchronize", 45.0), ("cuMemAlloc", 1.0)], [20, 10]);
+    assert!(answer.contains("first cause: Scheduler.schedule"), "{answer}");
+    assert!(first.contains("45.0%  host ahead, no cause (waits in cuStreamSynchroni"), "{first}");
     let (answer, _) = page([("cuStreamSynchronize", 45.0), ("cuMemAlloc", 46.0)], [20, 10]);
     assert!(answer.ends_with(", first cause: blocked in cuMemAlloc"), "{answer}");
 }
