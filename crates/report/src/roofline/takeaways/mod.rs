@@ -895,8 +895,13 @@ pub fn recommendations<'t>(takeaways: &'t [Takeaway], answer: &'t Answer) -> Vec
         let most = of_stage.map(weight).fold(weight(r), f64::max);
         ((is_first_step(r.first), r.first.rule.is_caveat()), most, leads)
     };
-    // What concerns hardly any time is not worth the reading.
-    let is_small = |r: &&Recommended<'_>| r.concerns_percent.is_some_and(|of| of < CONCERNS_LEAST);
+    // What concerns hardly any time is not worth the reading, unless it is known what it gives.
+    let has_gain = |r: &Recommended<'_>| {
+        matches!(r.first.experiment, Some(Experiment::Change { at_best_percent: Some(_), .. }))
+    };
+    let is_small = |r: &&Recommended<'_>| {
+        r.concerns_percent.is_some_and(|of| of < CONCERNS_LEAST) && !has_gain(r)
+    };
     let is_kept = |r: &&Recommended<'_>| {
         !is_small(r) || leads(r) || is_first_step(r.first) || r.first.rule.is_caveat()
     };
