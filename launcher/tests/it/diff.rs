@@ -119,6 +119,19 @@ fn screen(sandbox: &Sandbox, words: &[&str]) -> String {
     lossy(&command.env("LINES", "24").assert().get_output().stdout)
 }
 
+#[test]
+fn the_screen_in_the_documentation_is_that_of_the_program() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let runs = ["docs/sample/vllm_sorting", "docs/sample/vllm_server"];
+    let mut command = std::process::Command::new(LAUNCHER);
+    command.current_dir(root).arg("diff").args(runs).envs([("COLUMNS", "80"), ("LINES", "24")]);
+    let output = command.output().expect("stage2-launch");
+    let page = common::read(format!("{root}/docs/diff.md").as_ref());
+    let shown = page.split("```text\n").find(|block| block.starts_with(runs[0]));
+    let shown = shown.and_then(|block| block.split("```").next()).expect("a screen");
+    assert_eq!(lossy(&output.stdout).trim_end(), shown.trim_end());
+}
+
 /// The line *next* of a screen as one: a command in it can be copied, so that nothing of it is left out.
 fn next_of(screen: &str) -> String {
     let lines = screen.lines().skip_while(|line| !line.starts_with("next  "));
