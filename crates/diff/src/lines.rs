@@ -433,7 +433,7 @@ fn noise(of: &Comparison) -> String {
         }
         (1, 1) => {
             format!(
-                "noise from run to run is unknown; ± is that within the runs, at least 5 % of the larger value{}",
+                "unknown from run to run; ± is that within the runs, at least 5 % of the larger value{}",
                 not_judged(of)
             )
         }

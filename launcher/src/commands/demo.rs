@@ -42,7 +42,7 @@ pub(crate) fn demo(args: DemoArgs, terminal: &Terminal) -> Result<u8, Failure> {
     let simulated = gpu.devices.is_empty() || is_asked;
     let why = gpu.absent.as_deref().unwrap_or("there is no other");
     if value_of("--sim", &of_demo).is_some() {
-        let text = "`--sim` is for stage2-demo alone: `stage2-launch demo` records the simulated GPU beside it";
+        let text = "`--sim` is for stage2-demo alone: `stage2-launch demo` records the simulated GPU next to it";
         return Err(Failure::Usage(text.into()));
     }
     if simulated && asked.is_some_and(|device| device == "gpu") {

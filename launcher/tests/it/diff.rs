@@ -42,7 +42,8 @@ fn runs_of_one_program_are_equal_and_a_longer_one_is_found() {
     });
     let kernels = ["--fail-if", "decode.kernels>+0", "--fail-if", "decode.kernel_ms>+10%+0.1ms"];
     let words = [&["diff", "a", "b"], &kernels[..]].concat();
-    let screen = contains(" call p50 ").and(contains("noise       ± is the noise within"));
+    let screen = contains(" call p50 ")
+        .and(contains("noise       unknown from run to run; ± is that within"));
     let passed = contains("--fail-if 'decode.kernels>+0' passed for a → b");
     sandbox.launch_strictly(&words).assert().success().stdout(screen).stderr(passed);
     // The simulated GPU replays a recording: its kernels are the same to the nanosecond.
@@ -123,7 +124,7 @@ fn screen(sandbox: &Sandbox, words: &[&str]) -> String {
 fn the_screen_in_the_documentation_is_that_of_the_program() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
     let runs = ["docs/sample/vllm_sorting", "docs/sample/vllm_server"];
-    let mut command = std::process::Command::new(LAUNCHER);
+    let mut command = std::process::Command::new(LAUNCH);
     command.current_dir(root).arg("diff").args(runs).envs([("COLUMNS", "80"), ("LINES", "24")]);
     let output = command.output().expect("stage2-launch");
     let page = common::read(format!("{root}/docs/diff.md").as_ref());

@@ -336,7 +336,7 @@ fn elsewhere(report: &Report) -> impl Iterator<Item = EmptyReason> + use<> {
 
 /// The program that uses the simulated GPU, and how to record it.
 const DEMO: &str = "stage2-demo";
-const NAME_SIMULATOR: &str = "set STAGE2_CUPTI to the library beside stage2-demo (.../libstage2_sim.so), or use `stage2-launch demo -- OPTION...`";
+const NAME_SIMULATOR: &str = "set STAGE2_CUPTI to the library next to stage2-demo (.../libstage2_sim.so), or use `stage2-launch demo -- OPTION...`";
 
 fn of_run(report: &Report) -> Vec<EmptyReason> {
     let mut reasons: Vec<EmptyReason> = elsewhere(report).collect();

@@ -109,7 +109,7 @@ fn what_the_run_and_the_machine_say_is_named() {
         demo.write("run.json", run.to_string());
         assert_eq!(causes(&demo), ["no_gpu"]);
         let remedy = demo.metrics()["coverage"]["empty"]["remedy"].to_string();
-        assert!(remedy.contains("set STAGE2_CUPTI to the library beside stage2-demo"), "{remedy}");
+        assert!(remedy.contains("set STAGE2_CUPTI to the library next to stage2-demo"), "{remedy}");
     }
     let failed = folder(json!({"code": 3}), json!({"status": "workload_failed"}), NO_DRIVER);
     assert_eq!(causes(&failed), ["workload_failed", "no_gpu"]);
