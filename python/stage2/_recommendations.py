@@ -7,6 +7,8 @@ from typing import Any, Iterator, List, Mapping, NamedTuple
 Rows = List[Mapping[str, Any]]
 Row = Mapping[str, Any]
 
+_LEAST_PERCENT = 1.0
+"""Of the time: what concerns less is left out."""
 _CAVEATS = ("simulated", "incomplete", "warm_up")
 """Rules that say how far the other numbers can be trusted."""
 
@@ -48,7 +50,17 @@ def recommendations(takeaways: Rows, metrics: Mapping[str, Any]) -> Rows:
         is_first = _is_of(advice.first, first)
         return (is_first, is_caveat, max([_weight(advice), *most]), leads)
 
-    ordered = sorted(given, key=place, reverse=True)
+    def is_kept(advice: _Advice) -> bool:
+        # What concerns hardly any time is left out, unless it is known what it gives.
+        experiment = advice.first.get("experiment")
+        change = experiment if isinstance(experiment, dict) else {}
+        is_small = advice.concerns_percent is not None and advice.concerns_percent < _LEAST_PERCENT
+        has_gain = change.get("kind") == "change" and change.get("at_best_percent") is not None
+        is_first, is_caveat, _, leads = place(advice)
+        return not is_small or has_gain or is_first or is_caveat or leads
+
+    kept = [advice for advice in given if is_kept(advice)] or given
+    ordered = sorted(kept, key=place, reverse=True)
     return [_row(advice, steps, means) for advice in ordered]
 
 

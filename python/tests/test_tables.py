@@ -752,7 +752,7 @@ def test_findings_and_takeaways_show_their_remedies(monkeypatch: pytest.MonkeyPa
                         assert "".join((row[column] or "").split()) in text, (path, name, column)
     # All recommendations fit a screen; the reasons of the first ones are shown if asked for.
     advice = sample("vllm_sorting").recommendations
-    assert len(advice) == 6 and len(str(advice).splitlines()) <= 24
+    assert len(advice) == 5 and len(str(advice).splitlines()) <= 24
     assert "recommendations[:3] also shows why" in str(advice)
     assert "not shown: why, " in str(advice) and "why:" in str(advice[:3])
 

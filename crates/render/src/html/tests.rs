@@ -1202,12 +1202,7 @@ fn a_huge_report_makes_a_page_of_bounded_size() {
 #[test]
 fn functions_in_sentences_are_code() {
     let mut report = full("");
-    let frame = HostFrame {
-        function: "f<T>".into(),
-        file: "dir/a.py".into(),
-        line: 18,
-        ..HostFrame::default()
-    };
+    let frame = HostFrame { function: "f<T>".into(), file: "dir/a.py".into(), line: 18 };
     let cause = HostCause { frame: Some(frame), ..HostCause::default() };
     let stages = vec![HostStage { causes: vec![cause], ..HostStage::default() }];
     report.host = Some(HostUse { stages, ..HostUse::default() });
