@@ -51,7 +51,7 @@ def test_samples_are_listed_and_compared() -> None:
         text = await call(client, "diff", before="vllm_two_gpus", after=["vllm_two_gpus"])
         assert "decode" in text and not text.startswith("error"), text
         text = await call(
-            client, "diff", before="regions", after="regions", expect=["run.kernels<-5%"]
+            client, "diff", before="vllm_sorting", after="vllm_server", expect=["run.kernels<-5%"]
         )
         assert "status 1" in text and not text.startswith("error"), text
 
