@@ -139,6 +139,11 @@ fn causes(subject: &Subject<'_>) -> Table {
         // The largest first, so that what is not known stands where its share belongs.
         let mut causes: Vec<_> = stage.causes.iter().enumerate().collect();
         causes.sort_by(|(_, a), (_, b)| b.percent.total_cmp(&a.percent));
+        // The first row is what most time goes into, and not a sum of what has no name.
+        let is_sum = |kind| matches!(kind, HostCauseKind::Small | HostCauseKind::Unknown);
+        if let Some(named) = causes.iter().position(|(_, cause)| !is_sum(cause.kind)) {
+            causes[..=named].rotate_right(1);
+        }
         for (cause_at, cause) in causes {
             let cells = cause_cells(stage, cause, idle, &names);
             rows.push(Row::new(format!("/host/stages/{at}/causes/{cause_at}"), cells));
