@@ -13,6 +13,7 @@ from typing import (
     Any,
     Callable,
     Collection,
+    Container,
     Dict,
     Iterable,
     Iterator,
@@ -317,7 +318,7 @@ class Table(List[Mapping[str, Any]]):
             wanted = _any_of(value)
             if not known and None not in wanted:
                 return f"{said}; {name!r} is None in all rows"
-            if any(one is None or one in known for one in wanted):
+            if None in wanted or any(one in wanted for one in known):
                 continue
             if len(known) > _LISTED and all(isinstance(other, (int, float)) for other in known):
                 return f"{said}; the values of {name!r} are {min(known)} to {max(known)}"
@@ -770,12 +771,14 @@ def _column_of(name: str, columns: Collection[str], level: str = "") -> str | No
     return next((whole for whole in wholes if whole in columns), None)
 
 
-def _any_of(value: Any) -> list[Any]:
+def _any_of(value: Any) -> Container[Any]:
     """Return the values that one in `where` stands for. A list or a tuple may also be a shape."""
+    if isinstance(value, range):
+        return value
     # A column of a frame, or an array.
     to_list = getattr(value, "tolist", None) or getattr(value, "to_list", None)
     value = to_list() if to_list else value
-    several = list(value) if isinstance(value, (list, tuple, range, AbstractSet)) else []
+    several = list(value) if isinstance(value, (list, tuple, AbstractSet)) else []
     return [_as_tuple(one, 1) for one in [value, *several]]
 
 

@@ -420,6 +420,8 @@ def test_rows_are_selected_by_their_values() -> None:
     assert set(shapes["launch.grid"]) == {(132, 1, 1), (1, 1, 1)}
     assert run.findings.where(subject=[None, 3]) == run.findings
     assert run.steps.where(first=range(3)) == run.steps.where(first=[0, 1, 2]) != []
+    # Nothing of its size is made of it.
+    assert len(run.kernels.where(calls=range(10**12))) == len(run.kernels)
     for library in filter(importlib.util.find_spec, LIBRARIES):
         column: Any = importlib.import_module(library).Series(["decode", "mixed"])
         assert run.stages.where(stage=column)["stage"] == ["decode", "mixed"]

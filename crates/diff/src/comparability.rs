@@ -425,23 +425,30 @@ fn joined(values: BTreeSet<String>, none: &str) -> String {
     }
 }
 
+/// Each text of a side with only those of its parts that no text of the other side has: `shown`, or `none` of no part.
+fn without_shared(
+    side: &BTreeSet<String>,
+    others: &BTreeSet<String>,
+    between: &str,
+    none: &str,
+    shown: impl Fn(String) -> String,
+) -> BTreeSet<String> {
+    let known: BTreeSet<&str> = others.iter().flat_map(|text| text.split(between)).collect();
+    let own = |text: &String| {
+        let own: Vec<&str> = text.split(between).filter(|part| !known.contains(part)).collect();
+        if own.is_empty() { none.to_owned() } else { shown(own.join(between)) }
+    };
+    side.iter().map(own).collect()
+}
+
 /// The words of each command that no command of the other side has: a long one would be cut before them. Commands that
 /// differ in the order of their words are whole.
 fn other_words(
     old: BTreeSet<String>,
     new: BTreeSet<String>,
 ) -> (BTreeSet<String>, BTreeSet<String>) {
-    let of = |commands: &BTreeSet<String>, others: &BTreeSet<String>| -> BTreeSet<String> {
-        let known: BTreeSet<&str> = others.iter().flat_map(|command| command.split(' ')).collect();
-        let is_other = |word: &&str| !known.contains(word);
-        let words = |command: &String| {
-            let words: Vec<&str> = command.split(' ').filter(is_other).collect();
-            match words.is_empty() {
-                true => NO_OTHER_WORDS.to_owned(),
-                false => format!("… {}", words.join(" ")),
-            }
-        };
-        commands.iter().map(words).collect()
+    let of = |side, others| {
+        without_shared(side, others, " ", NO_OTHER_WORDS, |words| format!("… {words}"))
     };
     let (a, b) = (of(&old, &new), of(&new, &old));
     match a.iter().chain(&b).all(|words| words == NO_OTHER_WORDS) {
@@ -455,14 +462,7 @@ fn other_settings(
     old: BTreeSet<String>,
     new: BTreeSet<String>,
 ) -> (BTreeSet<String>, BTreeSet<String>) {
-    let of = |side: &BTreeSet<String>, others: &BTreeSet<String>| -> BTreeSet<String> {
-        let known: BTreeSet<&str> = others.iter().flat_map(|all| all.split(", ")).collect();
-        let settings = |all: &String| {
-            let other: Vec<&str> = all.split(", ").filter(|it| !known.contains(it)).collect();
-            if other.is_empty() { "none of these".to_owned() } else { other.join(", ") }
-        };
-        side.iter().map(settings).collect()
-    };
+    let of = |side, others| without_shared(side, others, ", ", "none of these", |all| all);
     (of(&old, &new), of(&new, &old))
 }
 

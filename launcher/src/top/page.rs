@@ -627,7 +627,9 @@ impl Row {
         let with_rates = self.with_rates.max(1) as f64;
         self.each_per_s = self.each_per_s.map(|sum| sum / with_rates);
         let of_all = self.tokens_per_s.map(|sum| sum / self.with_tokens.max(1) as f64);
-        self.tokens_per_s = run_tokens_per_s(&self.sum).or(of_all.filter(|rate| *rate > 0.0));
+        let has_one_gpu_each = shown(view).all(|process| process.device_totals.len() <= 1);
+        let of_run = run_tokens_per_s(&self.sum, has_one_gpu_each);
+        self.tokens_per_s = of_run.or(of_all.filter(|rate| *rate > 0.0));
         // A report also knows those that only the command or the settings of the run state: of all of its processes.
         let reported = match view.reported_tokens.as_slice() {
             [(_, tokens)] => tokens.get(&self.name).copied(),
@@ -668,11 +670,13 @@ fn p99(sum: &StageNumbers) -> Option<u64> {
 }
 
 /// Of the steps of an engine whose run has ended, as in a report: no more than the GPU did.
-fn run_tokens_per_s(sum: &StageNumbers) -> Option<f64> {
+fn run_tokens_per_s(sum: &StageNumbers, has_one_gpu: bool) -> Option<f64> {
     let run = sum.run.as_ref().filter(|_| sum.steps_with_requests > 0)?;
     let (step_ns, steps) = (run.mean_ns()?, sum.recorded_steps.max(1));
     let work_ns = sum.busy_ns as f64 / steps as f64;
-    let is_longer = sum.recorded_steps == sum.steps && outlasts_step(work_ns, step_ns);
+    let has_times = sum.timed_steps() * 10 >= sum.steps * 9;
+    let is_whole = sum.recorded_steps == sum.steps && has_times && has_one_gpu;
+    let is_longer = is_whole && outlasts_step(work_ns, step_ns);
     run.tokens_per_s().map(|rate| if is_longer { rate * step_ns / work_ns } else { rate })
 }
 
@@ -682,7 +686,8 @@ fn own_tokens_per_s(process: &Watched, sum: &StageNumbers) -> Option<f64> {
         let part = if is_in_calls(process, sum) { sum.tokens_part()? } else { 1.0 };
         Some(sum.tokens as f64 / (seconds(process, sum)? * part))
     };
-    run_tokens_per_s(sum).or_else(|| known().filter(|_| sum.steps_with_tokens > 0))
+    let has_one_gpu = process.device_totals.len() <= 1;
+    run_tokens_per_s(sum, has_one_gpu).or_else(|| known().filter(|_| sum.steps_with_tokens > 0))
 }
 
 /// How long only work of other stages ran in the calls of a stage. Of a run that has ended as in its report, which takes it

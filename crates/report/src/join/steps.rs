@@ -21,6 +21,8 @@ use stage2_read::trace::{ProcessCapture, WholeProcess};
 
 /// Ranges that repeat within an instance of a stage are its steps where there are at least this many.
 const REPEATS: u64 = 2;
+/// So many steps of a stage for each one of another stage that may explain why some of them are slow.
+const RARE: u64 = 4;
 /// What covers less, and has not the name of a step, is not told where it is not a step.
 const TOLD_PERCENT: u128 = 50;
 
@@ -168,8 +170,16 @@ impl StepCandidates {
             let series = |path: u32, of: &Path| {
                 let found = of.series(warm);
                 let is_slow = |number| found.outliers.iter().any(|step| step.number == number);
-                let before =
-                    of.before.iter().filter(|(at, other, _)| is_slow(*at) && *other != stage);
+                // What steps of a stage that is about as frequent come before is no reason why some are slow.
+                let steps = |of: &Path| of.cold.times.count() + of.warm.times.count();
+                let is_rare = |other: &u32| {
+                    let other = self.paths.get(other).map_or(0, steps);
+                    other * RARE <= steps(of)
+                };
+                let before = of
+                    .before
+                    .iter()
+                    .filter(|(at, other, _)| is_slow(*at) && *other != stage && is_rare(other));
                 let before = before.map(|&(number, path, runs_ns)| StepBefore {
                     number,
                     stage: labels.path(path).to_owned(),
