@@ -37,10 +37,10 @@ def main(argv: list[str]) -> int:
     copied = collect(pages, {SETTINGS: settings(launcher)})
     (pages / "SUMMARY.md").write_text(summary(copied), encoding="utf-8")
     subprocess.run(["mdbook", "build", str(out)], check=True)
-    faults = broken_links(out / "book")
+    faults = other_titles() + broken_links(out / "book")
     for fault in faults:
         print(fault, file=sys.stderr)
-    print(f"{out}/book/index.html: {len(copied)} files, {len(faults)} broken links")
+    print(f"{out}/book/index.html: {len(copied)} files, {len(faults)} faults")
     return 1 if faults else 0
 
 
@@ -95,6 +95,20 @@ def summary(copied: list[Path]) -> str:
     others = {page for page in copied if page.suffix == ".md"} - chapters
     rows = [f"- [{title(page)}]({page})\n" for page in sorted(others)]
     return text + "\n# Raw pages\n" + "".join(rows)
+
+
+def other_titles() -> list[str]:
+    """Return the pages that an index calls by another title than their own."""
+    readme = (ROOT / "README.md").read_text("utf-8").partition("## Documentation")[2]
+    rows = {SUMMARY: (ROOT / SUMMARY).read_text("utf-8"), Path("README.md"): readme}
+    faults = []
+    for index, text in rows.items():
+        for label, target in re.findall(r"\[([^\]]+)\]\(([^)#]+\.md)\)", text):
+            page = (ROOT / index.parent / target).resolve()
+            heading = page.read_text("utf-8").lstrip().split("\n", 1)[0].lstrip("# ")
+            if label not in (heading, page.name) and page != ROOT / SUMMARY:
+                faults.append(f"{index}: {target} is called {label!r}, and {heading!r} on its page")
+    return faults
 
 
 def from_root(target: str) -> str:
