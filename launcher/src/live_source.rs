@@ -289,7 +289,7 @@ impl LiveSource {
         }
         let all = &self.files.look.processes;
         let unreadable = |process: &Watched| match &process.state {
-            FileState::Unreadable(why) => Some(why.clone()),
+            FileState::Unreadable(why) => Some(visible(why.as_bytes())),
             _ => None,
         };
         let why: Option<Vec<String>> = all.iter().map(unreadable).collect();
