@@ -50,8 +50,8 @@ pub(crate) enum FindError {
     Foreign { pid: u32, owner: u32 },
     #[error(
         "process {pid} does not run under the collector, was started with STAGE2_CONTROL=off, has not used NVTX \
-         or CUDA yet, or is ending: it has no control socket in {folders}; start it with \
-         `stage2-launch run --light -- ...` or LD_PRELOAD=libstage2.so"
+         or CUDA yet, or is ending: it has no control socket; start it with `stage2-launch run --light -- ...` or \
+         LD_PRELOAD=libstage2.so (a socket would be in {folders})"
     )]
     NoSocket { pid: u32, folders: String },
     #[error("{what} cannot be used: {why}; no process was asked there")]

@@ -263,6 +263,7 @@ impl LiveSource {
     /// From here on a thread reads the files: a shared folder that hangs would hold a screen up.
     pub(crate) fn read_alone(&mut self) -> Result<(), Failure> {
         let Some(mut watch) = self.files.watch.take() else { return Ok(()) };
+        watch.newest_first();
         self.files.more.drain(..).for_each(|source| watch.add(source));
         let (more, sources) = mpsc::channel();
         let (tell, is_read) = mpsc::channel();
@@ -288,7 +289,7 @@ impl LiveSource {
         }
         let all = &self.files.look.processes;
         let unreadable = |process: &Watched| match &process.state {
-            FileState::Unreadable(why) => Some(why.clone()),
+            FileState::Unreadable(why) => Some(visible(why.as_bytes())),
             _ => None,
         };
         let why: Option<Vec<String>> = all.iter().map(unreadable).collect();
@@ -320,7 +321,7 @@ impl LiveSource {
         let stage = self.token_stages.iter().find(is_unknown)?;
         let shown = visible(stage.as_bytes());
         let text = format!("--tokens: no stage is called `{shown}`{}", instead(stage, &known));
-        (!known.is_empty() && !look.is_reading).then_some(text)
+        (!known.is_empty() && !look.is_reading && !look.catches_up).then_some(text)
     }
 
     /// [`Self::unknown_tokens`] as an error.

@@ -9,7 +9,7 @@ use stage2_contract::stats::Histogram;
 use stage2_contract::text::visible;
 use stage2_contract::trace::{
     Anchor, FieldValue, GpuWork, Losses, Payload, Process as Who, RANGE_OUTSIDE, RANGE_UNKNOWN,
-    Record, What, ending,
+    RangeOpen, Record, What, ending,
 };
 use stage2_read::engine::StepWork;
 use stage2_read::trace::operation::rank_among;
@@ -29,6 +29,8 @@ use crate::{SETTLE_LATE_NS, SETTLE_NS, WINDOW_S};
 /// The field of a range that states how many tokens an instance is about.
 const TOKENS: &[u8] = b"tokens";
 const DEVICES: usize = 64;
+/// Open ranges that are kept while the others are left out.
+const OPEN: usize = 4_096;
 /// Facts of a process that are kept, and bytes of one.
 const FACTS: usize = 256;
 const FACT_BYTES: usize = 4_096;
@@ -106,8 +108,9 @@ pub(crate) struct Process {
     settled: u64,
     /// Time on the GPU that came too late for the busy time, ns.
     pub(crate) late_ns: u64,
-    /// Only definitions are taken.
+    /// Only definitions are taken, and the ranges that were opened and not closed meanwhile.
     skims: bool,
+    open: BTreeMap<u64, RangeOpen>,
 }
 
 impl Process {
@@ -115,9 +118,14 @@ impl Process {
         Self { options, tables: Tables::new(), ..Self::default() }
     }
 
-    /// From here on (`true`) only what later records refer to is taken, and no range and no work.
+    /// From here on (`true`) only what later records refer to is taken, and no work and no range that has ended.
     pub(crate) fn skim(&mut self, skims: bool) {
-        self.skims = skims;
+        if std::mem::replace(&mut self.skims, skims) && !skims {
+            let open = std::mem::take(&mut self.open).into_values();
+            open.for_each(|open| self.push(Record::RangeOpen(open)));
+            // What was left out is not idle time.
+            self.begin = None;
+        }
     }
 
     pub(crate) fn push(&mut self, record: Record) {
@@ -141,7 +149,13 @@ impl Process {
                     self.instances.batch(open.range, work.into(), &mut self.steps);
                 }
             }
-            Record::RangeClose { range, end } if !self.skims => {
+            Record::RangeOpen(open) => {
+                if self.open.len() < OPEN {
+                    self.open.insert(open.range, open);
+                }
+            }
+            Record::RangeClose { range, .. } if self.skims => drop(self.open.remove(&range)),
+            Record::RangeClose { range, end } => {
                 self.seen(end.0);
                 self.instances.close(range, end.0, &mut self.steps);
             }

@@ -32,6 +32,9 @@ const LAST_BYTES: u64 = 1 << 20;
 /// So far behind, and the part up to the last [`KEPT_BYTES`] is left out.
 const SKIM_BYTES: u64 = 512 << 20;
 const KEPT_BYTES: u64 = 64 << 20;
+/// Of a file that goes on, so much is shown before its history is read, if there is more than [`HISTORY_BYTES`].
+const RECENT_BYTES: u64 = 4 << 20;
+const HISTORY_BYTES: u64 = 8 << 20;
 /// Files that are followed at a time, and entries of a folder that are looked at.
 const FILES: usize = 4_096;
 const ENTRIES: usize = 16_384;
@@ -61,6 +64,8 @@ pub enum Source {
 pub struct Watch {
     sources: Vec<Source>,
     options: Options,
+    /// The newest part of files that go on is read before their history.
+    newest_first: bool,
     files: Vec<Tracked>,
     /// Files that are or were followed.
     seen: HashMap<PathBuf, (u64, u64)>,
@@ -109,6 +114,11 @@ impl Watch {
         if !self.sources.contains(&source) {
             self.sources.push(source);
         }
+    }
+
+    /// From here on, files that go on are read from their end, so that a page is of now, and their history after that.
+    pub fn newest_first(&mut self) {
+        self.newest_first = true;
     }
 
     /// Reads what was added since the last tick, 64 MiB about.
@@ -185,12 +195,19 @@ impl Watch {
         let progress = self.progress.clone();
         // Each time another one is first, so that nobody waits for good.
         self.next = self.next.checked_rem(count).map_or(0, |next| next + 1);
+        let history_waits = self.files.iter().any(Tracked::skims_to_its_end);
         for turn in 0..count {
             let Some(tracked) = self.files.get_mut((self.next + turn) % count.max(1)) else {
                 continue;
             };
-            let backlog = tracked.follow.backlog();
-            if budget == 0 {
+            if let Some(recent) = tracked.recent.as_mut().filter(|_| budget > 0) {
+                budget = budget.saturating_sub(recent.read(budget, &progress));
+            }
+            let backlog = match tracked.recent.as_ref().filter(|recent| !recent.is_read) {
+                Some(recent) => recent.follow.backlog(),
+                None => tracked.follow.backlog(),
+            };
+            if budget == 0 || history_waits && tracked.recent.is_some() {
                 self.behind = self.behind.saturating_add(backlog);
                 continue;
             }
@@ -229,6 +246,7 @@ impl Watch {
             let over = tracked.follow.state().is_over();
             // What is there at first may be old.
             tracked.is_read |= over || backlog <= share;
+            tracked.recent.take_if(|_| tracked.is_read);
             let is_old = tracked.process.last_wall_ns().is_some_and(|last| is_old(now_ns, last));
             if was_lost && !is_lost(tracked.follow.state()) {
                 tracked.told = false;
@@ -257,6 +275,11 @@ impl Watch {
             self.problems.pop_front();
         }
         self.retire();
+        let goes_on = self.files.iter().any(|of| of.recent.is_some());
+        if goes_on && !self.has_read && !self.files.iter().any(Tracked::skims_to_its_end) {
+            // From here on, it is the history that is behind.
+            (self.pace, self.has_read) = (None, true);
+        }
         match self.is_behind() {
             true => drop(self.pace.get_or_insert((Instant::now(), self.bytes()))),
             false => (self.pace, self.has_read) = (None, self.has_read || !self.files.is_empty()),
@@ -269,7 +292,7 @@ impl Watch {
 
     /// Bytes that were read of the files that are followed.
     fn bytes(&self) -> u64 {
-        self.files.iter().map(|of| of.follow.bytes()).fold(0, u64::saturating_add)
+        self.files.iter().map(Tracked::bytes).fold(0, u64::saturating_add)
     }
 
     fn reading_left_s(&self) -> Option<u64> {
@@ -314,18 +337,20 @@ impl Watch {
             paths.into_iter().for_each(|path| look(path, folder.as_deref()));
         }
         // Of several pieces the first is read first, and leads to the others.
-        let mut first: HashMap<Trace, u64> = HashMap::new();
-        for (trace, number) in found.iter().filter_map(|(_, path, _)| place(path)) {
-            let lowest = first.entry(trace).or_insert(number);
-            *lowest = number.min(*lowest);
+        let mut first: HashMap<Trace, (u64, SystemTime)> = HashMap::new();
+        for (changed, (trace, number)) in found.iter().filter_map(|of| Some((of.0, place(&of.1)?)))
+        {
+            let (lowest, newest) = first.entry(trace).or_insert((number, changed));
+            (*lowest, *newest) = (number.min(*lowest), changed.max(*newest));
         }
-        found.retain(|(_, path, _)| {
-            place(path).is_none_or(|(trace, number)| first.get(&trace) == Some(&number))
+        found.retain_mut(|(changed, path, _)| {
+            let Some((trace, number)) = place(path) else { return true };
+            first.get(&trace).filter(|of| of.0 == number).map(|of| *changed = of.1).is_some()
         });
         // The newest first: there may be more than can be followed.
         found.order_by(|a, b| b.cmp(a));
         found.dedup_by(|a, b| a.1 == b.1);
-        for (_, path, identity) in found {
+        for (changed, path, identity) in found {
             if self.files.len() >= FILES && !self.make_room() {
                 if self.left_out.len() < ENTRIES {
                     self.left_out.insert(path);
@@ -344,8 +369,18 @@ impl Watch {
                 }
                 self.cut.insert(trace);
             }
+            let follow = Chain::new(path);
+            let goes_on =
+                || changed.elapsed().is_ok_and(|ago| ago < Duration::from_nanos(SILENT_NS));
+            let has_history = self.newest_first && goes_on() && follow.backlog() > HISTORY_BYTES;
+            let recent = has_history.then(|| Recent {
+                follow: Chain::new(follow.path().to_owned()),
+                process: Process::new(self.options.clone()),
+                is_read: false,
+            });
             self.files.push(Tracked {
-                follow: Chain::new(path),
+                recent: recent.map(Box::new),
+                follow,
                 process: Process::new(self.options.clone()),
                 quiet: 0,
                 corrupt_frames: 0,
@@ -411,6 +446,7 @@ impl Watch {
             process.window.is_last = is_last;
             process.is_behind = match self.is_enough {
                 true => newest.behind > 0 && newest.quiet == 0,
+                false if newest.recent.is_some() => newest.skims_to_its_end(),
                 false => newest.behind >= CURRENT_BYTES || !newest.is_read,
             };
             Some((process, newest))
@@ -476,8 +512,37 @@ fn is_trace(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending == "s2t")
 }
 
+/// The newest part of a file whose history is not read yet.
+#[derive(Debug)]
+struct Recent {
+    follow: Chain,
+    process: Process,
+    is_read: bool,
+}
+
+impl Recent {
+    /// Reads on: definitions up to the last [`RECENT_BYTES`], then everything. Gives the bytes that it took.
+    fn read(&mut self, budget: u64, progress: &AtomicU64) -> u64 {
+        let backlog = self.follow.backlog();
+        let skims = !self.is_read && backlog > RECENT_BYTES;
+        self.process.skim(skims);
+        let share = if skims { budget.min(backlog - RECENT_BYTES) } else { budget };
+        let taken = self.follow.read(share, |record| {
+            progress.fetch_add(1, Ordering::Relaxed);
+            self.process.push(record);
+        });
+        self.is_read |= !skims && backlog <= share || self.follow.state().is_over();
+        if self.is_read && taken.bytes > 0 {
+            self.process.is_current();
+        }
+        taken.bytes
+    }
+}
+
 #[derive(Debug)]
 struct Tracked {
+    /// What is shown until the history is read.
+    recent: Option<Box<Recent>>,
     follow: Chain,
     process: Process,
     quiet: u32,
@@ -496,6 +561,20 @@ struct Tracked {
 }
 
 impl Tracked {
+    fn skims_to_its_end(&self) -> bool {
+        self.recent.as_ref().is_some_and(|recent| !recent.is_read)
+    }
+
+    /// The part that is shown.
+    fn shown(&self) -> (&Chain, &Process) {
+        let recent = self.recent.as_deref().map(|recent| (&recent.follow, &recent.process));
+        recent.unwrap_or((&self.follow, &self.process))
+    }
+
+    fn bytes(&self) -> u64 {
+        if self.skims_to_its_end() { self.shown().0.bytes() } else { self.follow.bytes() }
+    }
+
     fn is_torn(&self) -> bool {
         self.behind > 0 && self.quiet >= QUIET_TICKS
     }
@@ -513,7 +592,7 @@ impl Tracked {
 
     /// It grows with what is newer: files that go on come behind those that are over.
     fn age(&self) -> (bool, Option<u64>) {
-        (!self.told, self.process.last_wall_ns())
+        (!self.told, self.shown().1.last_wall_ns())
     }
 }
 
@@ -541,19 +620,19 @@ impl Watched {
         sums.outside += more.outside;
         sums.unattributed += more.unattributed;
         sums.left_out += more.left_out;
-        let lost = losses(&process.losses);
+        let lost = losses(&tracked.shown().1.losses);
         self.losses.resize(lost.len(), ("", 0));
         for (sum, (kind, more)) in self.losses.iter_mut().zip(lost) {
             *sum = (kind, sum.1.saturating_add(more));
         }
         self.late_ns = self.late_ns.saturating_add(process.late_ns());
         self.corrupt_frames += tracked.corrupt_frames;
-        self.bytes += tracked.follow.bytes();
+        self.bytes += tracked.bytes();
     }
 }
 
 fn identity(tracked: &Tracked) -> Identity {
-    match &tracked.process.who {
+    match &tracked.shown().1.who {
         Some(who) => (visible(who.host.as_bytes()), who.pid),
         None => (visible_path(tracked.follow.path()), 0),
     }
@@ -561,18 +640,19 @@ fn identity(tracked: &Tracked) -> Identity {
 
 /// A process as its newest file shows it.
 fn watched((host, pid): Identity, newest: &Tracked, sums: Watched) -> Watched {
-    let process = &newest.process;
+    let (follow, process) = newest.shown();
+    let window = if newest.skims_to_its_end() { Window::default() } else { process.window() };
     let mut watched = Watched {
         host,
         pid,
         rank: rank_in(|name| process.fact(&format!("env.{name}")))
             .or_else(|| process.rank_of_communicator()),
         world: number(RANKS.map(|(_, ranks)| ranks), |name| process.fact(&format!("env.{name}"))),
-        file: visible_path(newest.follow.path()),
-        state: newest.follow.state().clone(),
+        file: visible_path(follow.path()),
+        state: follow.state().clone(),
         end: process.end.clone(),
         notes: notes(newest),
-        window: process.window(),
+        window,
         last_wall_ns: process.last_wall_ns(),
         counters: process.counters(),
         gpus: process.gpus(),
@@ -616,8 +696,8 @@ fn number<V: AsRef<str>>(
 }
 
 fn notes(tracked: &Tracked) -> Vec<String> {
-    let process = &tracked.process;
-    let gaps = tracked.follow.gaps().iter().copied();
+    let (follow, process) = tracked.shown();
+    let gaps = follow.gaps().iter().copied();
     let gaps: Vec<String> = gaps.map(pieces::gap_in_words).collect();
     let missing = (!gaps.is_empty()).then(|| gaps.join(", "));
     let simulated = process.fact("cupti.simulated") == Some("1");

@@ -232,7 +232,8 @@ pub(super) fn coverage_in_short(report: &Report, text: &str) -> String {
     let left_out = clauses.filter(is_left_out).map(|clause| format!("; {clause}"));
     let is_gap = |id: Id| [Id::CountersGap, Id::CountersLost, Id::CountersLeftOut].contains(&id);
     let gaps = report.findings.iter().any(|finding| is_gap(finding.id));
-    let gaps = if gaps { "; counters have gaps" } else { "" };
+    let only = if known.starts_with("complete") { "only " } else { "" };
+    let gaps = if gaps { format!("; {only}counters have gaps") } else { String::new() };
     format!("{}{}{gaps}", known.trim_end(), left_out.collect::<String>())
 }
 
@@ -638,7 +639,7 @@ mod tests {
         assert_eq!(short, "PARTIAL, with 9 GPU records: range events lost: 3");
         report.coverage.verdict.status = Status::Complete;
         report.findings.push(Id::CountersGap.about("GPU 0").found("a gap", "", ""));
-        assert_eq!(said(&report), "complete: no known lost records; counters have gaps");
+        assert_eq!(said(&report), "complete: no known lost records; only counters have gaps");
     }
 
     /// Hazard: a share of recorded calls passes for one of all calls, which are faster.

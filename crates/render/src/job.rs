@@ -74,11 +74,12 @@ fn items(lines: impl Iterator<Item = String>) -> String {
 fn told(job: &Job) -> Vec<String> {
     let minutes = job.last_minute.saturating_sub(job.first_minute).saturating_add(1);
     let compared = job.collectives.samples;
-    let period = format!("{} from {}", counted(minutes, "minute"), time(job.first_minute));
+    let period =
+        format!("Covers {}, starting at {}", counted(minutes, "minute"), time(job.first_minute));
     let mut lines = vec![match compared {
         0 => format!("{period}."),
         _ => format!(
-            "{period}, {} sampled collectives compared: the last rank comes {} after the others in the median, {} at \
+            "{period}; {} sampled collectives compared: the last rank comes {} after the others in the median, {} at \
              most.",
             count(compared),
             shown_time(job.collectives.median_late_ns as f64),

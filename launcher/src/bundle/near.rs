@@ -104,14 +104,15 @@ pub(crate) fn not_a_run_among(path: &Path, given: &[&PathBuf]) -> String {
                 ),
                 None => newest_below(path, given),
             };
-            format!("{shown} is not the folder of a run: it holds no {RUN_JSON}{newest}")
+            format!("{shown} is not a run folder: no {RUN_JSON} in it{newest}")
         }
         Ok(_) if is_run(above) => {
             let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
             format!("{shown} is a file; name the folder of the run, `{}`", visible_path(above))
         }
-        Ok(_) => {
-            let (what, option) = kind_of(path).unwrap_or_else(|_| ("a file".to_owned(), None));
+        Ok(found) => {
+            let kind = if found.is_file() { "a file" } else { "a device, a pipe or a socket" };
+            let (what, option) = kind_of(path).unwrap_or_else(|_| (kind.to_owned(), None));
             let instead = option.map_or_else(
                 || newest(&[above, FOLDER_OF_RUNS.as_ref(), Path::new("")]),
                 |option| {
@@ -306,13 +307,13 @@ mod tests {
                 "after/run.json",
                 format!("is a file; name the folder of the run, `{}`", shown("after")),
             ),
-            ("bare", "is not the folder of a run: it holds no run.json; `stage2".to_owned()),
+            ("bare", "is not a run folder: no run.json in it; `stage2".to_owned()),
             ("bare/notes.txt", "is an empty file, not the folder of a run; `stage2".to_owned()),
             ("bare/notes.txt/x", "does not exist; `stage2-launch run".to_owned()),
             (
                 "",
                 format!(
-                    "is not the folder of a run: it holds no run.json; the newest runs with results are {newest}"
+                    "is not a run folder: no run.json in it; the newest runs with results are {newest}"
                 ),
             ),
         ] {

@@ -164,7 +164,7 @@ pub(super) fn make_room(
         let done = [("deleted", deleted), ("compressed", compressed.len())];
         let done = done.iter().filter(|(_, runs)| *runs > 0);
         let done: Vec<String> = done.map(|(what, runs)| format!("{what} {runs}")).collect();
-        terminal.progress(&format!("older runs in {all}, to save space: {}", done.join(", ")));
+        terminal.progress(&format!("{} older runs in {all} to save space", done.join(" and ")));
     }
     let windows = compressed.iter().flat_map(|dir| bundle::window_bundles(dir));
     // A dormant run has its pages in the bundles of its windows.

@@ -100,8 +100,8 @@ fn write_again(
     list_files(&outcome, run_dir, terminal);
     share_again(run_dir, terminal);
     tell_findings(&record, &outcome, run_dir, acceptance.allow_empty, terminal);
-    let status = acceptance.status(0, outcome.as_ref().ok(), &record.passes, terminal);
     tell_answer(&record, &outcome, run_dir, None, terminal);
+    let status = acceptance.status(0, outcome.as_ref().ok(), &record.passes, terminal);
     if !json {
         terminal.place(&run_dir.join(PAGE));
     }

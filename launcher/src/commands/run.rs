@@ -256,8 +256,9 @@ impl Job {
             && (bundle.record.workload_exit.is_none_or(WorkloadExit::is_failure) || !accepted);
         let kept = (holds_nothing || failed).then(|| give_up_latest(folder, latest)).flatten();
         bundle.protect(terminal);
-        let status = self.acceptance.status(passed.exit, result, &bundle.record.passes, terminal);
         tell_answer(&bundle.record, &outcome, &run_dir, kept, terminal);
+        // After what it is about.
+        let status = self.acceptance.status(passed.exit, result, &bundle.record.passes, terminal);
         // The standard output of a workload of the user is its own.
         if self.gpu.is_some() && outcome.is_ok() {
             terminal.place(&run_dir.join(PAGE));

@@ -103,7 +103,9 @@ pub(crate) fn compose(request: &Request) -> Result<Composed, ConfigError> {
         tree.set(key, node(option, value));
     }
     check_keys(&tree, &skeleton, "", &keys)?;
-    let OverrideEffects { deleted, notes } = done;
+    let OverrideEffects { mut deleted, notes } = done;
+    let groups = request.overrides.iter().filter_map(|word| Some((word.strip_prefix('~')?, word)));
+    deleted.extend(groups.map(|(group, word)| (group.replace('/', "."), word.clone())));
     let composed = Composed { tree, notes, chosen, moment: Moment::this() };
     // Every reference is tried now, so that a wrong one is an error of the command line and not
     // of some later step.
@@ -444,6 +446,12 @@ fn with_deletion(mut error: ConfigError, deleted: &[(String, String)]) -> Config
     if let ConfigError::MissingKey { key, why } = &mut error
         && let Some((_, word)) = deleted.iter().find(|(gone, _)| within(key, gone))
     {
+        let group = word.trim_start_matches('~');
+        if group.contains('/') {
+            let preset = if group == "model/llm" { "none" } else { "PRESET" };
+            let instead = format!("leave it out, or choose another preset: `{group}={preset}`");
+            return ConfigError::Removed { word: word.clone(), instead };
+        }
         *why = format!("the override {word} removed it");
     }
     error

@@ -33,6 +33,8 @@ pub(crate) enum ConfigError {
          `defaults: [<a complete preset of its group>, _self_]`"
     )]
     MissingKey { key: String, why: String },
+    #[error("the override {word} removes settings that are needed; {instead}")]
+    Removed { word: String, instead: String },
     #[error("wrong value for `{key}` ({origin}): {what}")]
     WrongValue { key: String, origin: Origin, what: String },
     #[error("cannot apply the override {word}: {what}")]

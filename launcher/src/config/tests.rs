@@ -155,6 +155,10 @@ fn errors_name_key_origin_and_neighbour() {
         (vec!["model=llama_1b"], vec!["`model`", "model/llm=PRESET", "after `--`"]),
         (vec!["run.dir=${now:%!}"], vec!["`run.dir`", "strftime"]),
         (vec!["~run.mode"], vec!["`run.mode`", "~run.mode removed it"]),
+        (
+            vec!["~model/llm"],
+            vec!["~model/llm removes settings that are needed", "`model/llm=none`"],
+        ),
         (vec!["~run.mode=light"], vec!["\"deep\"", "not \"light\""]),
         (vec!["~run.nothing"], vec!["`run.nothing`"]),
         (vec!["~workload"], vec!["`workload`"]),

@@ -164,7 +164,7 @@ fn devices(system: &System, gpu: &GpuFacts) -> Check {
 /// Judges the CUDA version of torch; `torch` is what its version file states.
 pub(super) fn runtime(gpu: &GpuFacts, torch: Option<&str>) -> Check {
     let Some(torch) = torch else {
-        return RUNTIME.not_checked("no torch in the Python that was tried");
+        return RUNTIME.not_checked("the Python that was tried has no torch");
     };
     let Some(built) = major(torch) else {
         return RUNTIME

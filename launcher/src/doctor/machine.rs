@@ -5,6 +5,8 @@ use std::path::Path;
 use nix::sys::statvfs::statvfs;
 
 use super::check::{Check, CheckInfo, Fix, Group, System};
+use stage2_contract::text::numbers::count;
+
 use crate::bundle::RunFolder;
 
 pub(super) const CONTAINER: CheckInfo = CheckInfo {
@@ -99,7 +101,9 @@ pub(super) fn shared_memory(system: &System) -> Check {
 }
 
 fn of_shared_memory(Space { size, free }: Space) -> Check {
-    let what = format!("/dev/shm has {} MiB, of which {} MiB are free", size / MIB, free / MIB);
+    let [all, left] = [size, free].map(|bytes| count(bytes / MIB));
+    let left = if left == all { "all free".to_owned() } else { format!("{left} MiB free") };
+    let what = format!("/dev/shm has {all} MiB, {left}");
     if size < 1024 * MIB || free < 16 * MIB {
         return SHARED_MEMORY.case(0, what);
     }

@@ -56,9 +56,12 @@ pub(super) fn checks(system: &System) -> Vec<Check> {
 
 fn counters(system: &System) -> Check {
     let key = "RmProfilingAdminOnly";
-    let Some(restricted) = system.field("/proc/driver/nvidia/params", key) else {
-        return COUNTERS
-            .not_checked(format!("/proc/driver/nvidia/params has no {key}, or is not there"));
+    let params = "/proc/driver/nvidia/params";
+    let Some(restricted) = system.field(params, key) else {
+        return COUNTERS.not_checked(match system.path(params).exists() {
+            true => format!("{params} has no {key}"),
+            false => format!("{params} does not exist"),
+        });
     };
     let effective = system.field("/proc/self/status", "CapEff");
     let effective = effective.and_then(|text| u64::from_str_radix(&text, 16).ok());

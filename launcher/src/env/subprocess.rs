@@ -37,7 +37,7 @@ pub(crate) enum NoAnswer {
     /// Its end cannot be seen.
     #[error("cannot be waited for: {0}")]
     Lost(std::io::Error),
-    #[error("{status}{said}")]
+    #[error("{}{said}", .status.to_string().replace("status: ", "status "))]
     Failed {
         status: ExitStatus,
         /// The end of what it said, behind a colon.
@@ -178,7 +178,7 @@ mod tests {
     fn answers_and_failures() {
         assert_eq!(sh("echo hi; echo no >&2", 5000).expect("an answer"), "hi\n");
         let failed = sh("echo why >&2; exit 3", 5000).expect_err("a failure");
-        assert_eq!(failed.to_string(), "exit status: 3: why");
+        assert_eq!(failed.to_string(), "exit status 3: why");
         let none = ask(&mut Command::new("/no/such"), Duration::from_secs(1));
         assert!(none.is_err_and(|e| matches!(e, NoAnswer::NotStarted(_))));
     }

@@ -118,6 +118,11 @@ pub(super) fn meant(word: &str) -> Result<Found, Failure> {
     }
 }
 
+fn no_target(path: &Path) -> String {
+    not_a_run(path)
+        .replace(", not the folder of a run", ", not a trace file (.s2t) or the folder of a run")
+}
+
 pub(super) fn named(path: &Path) -> Result<Found, Failure> {
     let (path, shown) = (run_named(path), visible_path(path));
     if path.is_dir() {
@@ -130,13 +135,13 @@ pub(super) fn named(path: &Path) -> Result<Found, Failure> {
         return Ok(Found { sources, target: Some(Target::Run(path)), port: None, name: shown });
     }
     if path.is_file() && path.extension().is_none_or(|ending| ending != "s2t") {
-        return Err(Failure::Usage(not_a_run(&path)));
+        return Err(Failure::Usage(no_target(&path)));
     }
     if path.is_file() {
         let sources = vec![Source::File(path)];
         return Ok(Found { sources, target: None, port: None, name: shown });
     }
-    let why = not_a_run(&path);
+    let why = no_target(&path);
     let end = if why.ends_with('?') { "" } else { ";" };
     Err(Failure::Usage(format!("{why}{end} `stage2-launch ctl --all status` lists processes")))
 }

@@ -573,12 +573,13 @@ pub(super) enum NoPython {
     WithPackage { python: PathBuf, why: NoAnswer },
 }
 
-/// The first Python on PATH that has the package; else what the last one says.
+/// The first Python on PATH that has the package; else what the first one says.
 pub(super) fn interpreter() -> Result<PathBuf, NoPython> {
     let mut no_python = NoPython::OnPath;
     for python in ["python3", "python"].into_iter().filter_map(on_path) {
         match ask(Command::new(&python).args(["-c", IMPORT]), ASK_LIMIT) {
             Ok(_) => return Ok(python),
+            Err(_) if matches!(no_python, NoPython::WithPackage { .. }) => {}
             Err(why) => no_python = NoPython::WithPackage { python, why },
         }
     }

@@ -29,7 +29,7 @@ pub(crate) fn product(key: &str) -> &'static str {
 
 pub(crate) fn missing(key: &str, executable: &Path, why: &str) -> Finding {
     let product = product(key);
-    let what = format!("there is no {key} pass: `{}` {why}", executable.display());
+    let what = format!("skipping the {key} pass: `{}` {why}", executable.display());
     let remedy = format!(
         "install {product}, put its folder into PATH, or name it in pipeline.{key}.executable; \
          pipeline.{key}.enable=false leaves the pass out"

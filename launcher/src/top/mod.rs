@@ -384,7 +384,8 @@ fn write_bundle(watched: &mut LiveSource, is_over: bool) {
         return;
     }
     let title = watched.title.clone();
-    watched.in_background("making the report ...", move || {
+    let making = format!("making the report in {} ...", visible_path(Path::new(&name)));
+    watched.in_background(&making, move || {
         let (said, report) = save(&files, Path::new(&name), &title);
         (said, report.filter(|_| is_over))
     });

@@ -421,7 +421,7 @@ fn dormant(view: &View) -> usize {
 
 /// Processes that were recorded, and wait for a start.
 fn stopped(view: &View) -> usize {
-    view.phases.iter().filter(|of| is_dormant(of) && is_stopped(view, of.0)).count()
+    view.phases.iter().filter(|of| is_stopped(view, of.0)).count()
 }
 
 fn is_dormant((_, phase): &(u32, String)) -> bool {
@@ -429,8 +429,11 @@ fn is_dormant((_, phase): &(u32, String)) -> bool {
 }
 
 fn is_stopped(view: &View, pid: u32) -> bool {
-    let ended = |of: &Watched| of.pid == pid && of.state == FileState::Ended;
-    view.look.processes.iter().any(ended)
+    // Its file has its end a moment later.
+    let was_recorded =
+        |of: &Watched| of.pid == pid && (of.state == FileState::Ended || of.counts.work > 0);
+    view.phases.iter().any(|of| of.0 == pid && is_dormant(of))
+        && view.look.processes.iter().any(was_recorded)
 }
 
 fn rows(view: &View) -> Vec<Row> {
@@ -861,6 +864,7 @@ fn state(view: &View, process: &Watched) -> String {
             true => "reading".to_owned(),
             false => RECORDING.to_owned(),
         },
+        (FileState::Growing, Some(_)) if is_stopped(view, process.pid) => "stopped".to_owned(),
         (FileState::Growing | FileState::Waiting, Some((_, phase))) => phase.clone(),
         // The file knows of its end before the socket is asked again; whether the process goes on, the socket tells.
         (FileState::Ended, Some((_, phase))) if phase == "on" || phase == "dormant" => {

@@ -56,7 +56,7 @@ pub const SIZE: RangeInclusive<u64> = 64 << 10..=1 << 40;
 pub const MOST_AHEAD: Duration = Duration::from_secs(24 * 3600);
 const RANGES_BYTES: usize = 4 << 10;
 /// What the first window of a process costs it: printed by whoever is about to start one.
-pub const START_COST: &str = "launches stay slower until the process ends, also after recording stops: by 8 to 26 % with \
+pub const START_COST: &str = "launches stay slower until the process exits, even after you stop recording: by 8 to 26 % with \
      the CUPTI of CUDA 13.0 update 1; with any other version, by as much as during recording (docs/dormant.md)";
 /// The words of a start.
 const START_TAKES: &str = "start takes ranges=GLOBS sample=1/N counters=on host=HZ at_unix_us=US for_ms=MS steps=N size=BYTES";

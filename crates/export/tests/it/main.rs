@@ -125,7 +125,7 @@ fn chrome_keeps_all_work_in_rows_where_nothing_overlaps() {
 }
 
 /// Hazard (Resources): An export is larger than the disk.
-/// Promise: Its size is known before it is written, within a factor of two.
+/// Promise: Its size is known before it is written: it takes no more, and at least half as much.
 #[test]
 fn sizes_are_known_before_they_are_written() {
     let bundle = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/sample/vllm_two_gpus");
@@ -143,7 +143,7 @@ fn sizes_are_known_before_they_are_written() {
         let estimate = format.estimate(&run, &Selection::default(), &out);
         let files = export(&run, format, &Selection::default(), &out).expect(name).files;
         let bytes: u64 = files.iter().map(|file| fs::metadata(file).expect(name).len()).sum();
-        assert!(estimate / 2 < bytes && bytes / 2 < estimate, "{name}: {bytes}, not {estimate}");
+        assert!(estimate / 2 < bytes && bytes <= estimate, "{name}: {bytes}, not {estimate}");
     }
 }
 

@@ -477,8 +477,21 @@ fn the_rank_is_that_in_the_largest_communicator_unless_several_are_of_one_proces
 }
 
 #[test]
-fn what_is_skimmed_leaves_definitions_only() {
+fn what_is_skimmed_leaves_definitions_and_open_ranges_only() {
     let mut process = process();
+    process.skim(true);
+    process.push(opened(1, S));
+    process.push(opened(2, 20 * S));
+    process.push(Record::RangeClose { range: 1, end: MonoNs(20 * S) });
+    process.skim(false);
+    process.push(kernel(2, 21 * S, 22 * S));
+    process.push(Record::RangeClose { range: 2, end: MonoNs(30 * S) });
+    process.push(Record::End { reason: "exit".into() });
+    let window = process.window();
+    let decode = &window.stages["decode"];
+    assert_eq!((decode.steps, decode.launches, process.counts().attributed), (1, 1, 1));
+    assert!(window.ns < 10 * S, "what was left out is no idle time: {}", window.ns);
+    let mut process = self::process();
     process.skim(true);
     steps(&mut process, 50);
     process.push(Record::Name { id: 9, bytes: b"prefill".to_vec() });

@@ -44,6 +44,10 @@ fn steps(process: &Watched) -> u64 {
     process.totals.get("decode").map_or(0, |numbers| numbers.steps)
 }
 
+fn steps_shown(process: &Watched) -> u64 {
+    process.window.stages.get("decode").map_or(0, |numbers| numbers.steps)
+}
+
 /// Hazard (Watching what runs): A trace file ends within a frame.
 /// Promise: Once the frame can no longer be completed, something is known to be missing.
 #[test]
@@ -409,6 +413,49 @@ fn numbers_stay_while_newer_records_are_read() {
     watch.tick_at(40_006 * S, TICK_BYTES);
     assert_eq!(shown(&watch), (false, false, false, true));
     assert_eq!(watch.look().processes[0].state, FileState::Ended);
+}
+
+/// Hazard (Watching what runs): A run has recorded for hours when a screen attaches to it.
+/// Promise: The page is of now after the definitions and the newest part are read; sums follow with the history.
+#[test]
+fn the_newest_part_of_a_long_run_is_shown_before_its_history() {
+    const STEPS: u64 = 1_200_000;
+    let (folder, mut watch) = watched_folder();
+    watch.newest_first();
+    let path = folder.path().join("a.s2t");
+    trace(&path, 1, "0", 10, STEPS, false);
+    let now_ns = (10 + STEPS / 10) * S;
+    assert!(fs::metadata(&path).expect("a file").len() > HISTORY_BYTES);
+    let mut looks = Vec::new();
+    for _ in 0..32 {
+        watch.tick_at(now_ns, CATCH_UP_BYTES);
+        looks.push(watch.look());
+    }
+    let first = looks.iter().find(|look| !look.is_reading).expect("numbers");
+    let (process, last) = (&first.processes[0], &looks.last().expect("looks").processes[0]);
+    assert!(first.catches_up && !process.is_behind, "{first:#?}");
+    assert_eq!((process.pid, process.rank, process.state.is_over()), (1, Some(0), false));
+    let shown = |of: &Watched| (of.window.ns, of.window.end_wall_ns, steps(of), steps_shown(of));
+    let (ns, end, sum, in_window) = shown(process);
+    assert!(sum < STEPS / 2 && in_window > 80, "{sum} {in_window}");
+    // What was left out is not idle time.
+    assert!(process.window.minute.busy_ns.len() == 60 && ns > 8 * S, "{ns}");
+    // With the history, they are the same.
+    assert_eq!(shown(last), (ns, end, STEPS - 1, in_window));
+    assert!(!looks.last().is_none_or(|look| look.catches_up || look.is_reading));
+    // A file that is over is read from its start, and then its numbers are of all of it.
+    let (folder, mut watch) = watched_folder();
+    watch.newest_first();
+    let path = folder.path().join("a.s2t");
+    trace(&path, 1, "0", 10, STEPS, false);
+    let old = SystemTime::now() - Duration::from_mins(1);
+    fs::File::options()
+        .append(true)
+        .open(&path)
+        .and_then(|of| of.set_modified(old))
+        .expect("a file");
+    watch.tick_at(2 * now_ns, CATCH_UP_BYTES);
+    assert!(watch.look().is_reading && steps(&watch.look().processes[0]) > 1_000);
 }
 
 /// Hazard (Watching what runs): A trace file is damaged near its begin, or cannot be read.

@@ -82,15 +82,12 @@ impl Database {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags)?;
         let defended = || -> rusqlite::Result<()> {
-            connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_TEXT_BYTES)?;
-            connection.pragma_update(None, "trusted_schema", false)?;
-            connection.pragma_update(None, "cell_size_check", true)?;
+            defend(&connection, file_bytes)?;
             if cut_short.is_some() {
                 // SQLite refuses a file that is too short, unless it is to be mended; nothing is
                 // written to one that is open for reading.
                 connection.pragma_update(None, "writable_schema", true)?;
             }
-            limit_steps(&connection, file_bytes);
             // One look at the file: else each search for a name locks it anew.
             connection.execute_batch("BEGIN")?;
             // For all connections of this process together. SQLite's own memory grows with the number
@@ -295,6 +292,18 @@ impl Database {
     }
 }
 
+/// Has a connection read a file of this length, which may be crafted, with bounded work.
+///
+/// # Errors
+/// When SQLite refuses a setting.
+pub fn defend(connection: &Connection, file_bytes: u64) -> rusqlite::Result<()> {
+    connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_TEXT_BYTES)?;
+    connection.pragma_update(None, "trusted_schema", false)?;
+    connection.pragma_update(None, "cell_size_check", true)?;
+    limit_steps(connection, file_bytes);
+    Ok(())
+}
+
 /// The names of the tables of an export, read with the limits of every other look at it.
 pub fn table_names(path: &Path) -> Result<Vec<String>, Unreadable> {
     let mut names = Vec::new();
@@ -483,7 +492,7 @@ fn limit_steps(connection: &Connection, file_bytes: u64) {
 
 /// Turns errors of SQLite into their cause: only the budget interrupts a connection, and only its
 /// heap limit leaves it without memory.
-fn explained(error: rusqlite::Error) -> rusqlite::Error {
+pub fn explained(error: rusqlite::Error) -> rusqlite::Error {
     match error.sqlite_error_code() {
         Some(rusqlite::ErrorCode::OperationInterrupted) => corrupt(
             "reading it takes more work than a file of this size should: it is damaged, or it lacks \

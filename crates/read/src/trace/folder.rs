@@ -314,7 +314,7 @@ fn refused(error: &ReadError) -> Finding {
         error.rsplit_once("; ").unwrap_or((&error, "run again, or leave the file out"));
     Id::TraceUnreadable.found(
         text::visible(what.as_bytes()),
-        "the process that wrote it is missing from every number here, in whole or in part",
+        "all numbers here lack some or all of the data of that process",
         text::visible(remedy.as_bytes()),
     )
 }

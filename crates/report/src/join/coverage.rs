@@ -445,7 +445,7 @@ fn endings(processes: &[ProcessCoverage]) -> impl Iterator<Item = Finding> {
     let open = of_files(
         Id::TraceOpen,
         open(false),
-        "trace files without the collector's last record",
+        "trace files without an end record",
         "the process was killed, or still runs; at most the last flush period is missing",
         "let the workload end by itself, or shorten the period (STAGE2_FLUSH_MS)",
     );

@@ -365,8 +365,8 @@ pub(super) fn page(results: &Results) -> String {
     let mut page = String::from("# Benchmark\n\n");
     if is_idle(results) {
         page.push_str(
-            "The workload launched no GPU work, so there is nothing to compare: the overhead of such a \
-             process is that of its start. To do: name a command that uses the GPU; if this one does, \
+            "The workload launched no GPU work, so there is nothing to compare: the only \
+             overhead is at startup. To do: name a command that uses the GPU; if this one does, \
              `stage2-launch --light -- COMMAND` shows why nothing was recorded.\n",
         );
         page.extend(results.findings.iter().map(Finding::item));

@@ -66,7 +66,7 @@ pub(super) fn foot(view: &View, rows: &[Row], width: usize, room: usize) -> Vec<
     let room_each = room.saturating_sub(what_next.len()) / said.len().max(1);
     let each = each.min(room_each.max(1));
     let mut lines = match &view.state.asked {
-        Some(switch) => question(switch, width),
+        Some(switch) => question(view, switch, width),
         None => said
             .iter()
             .flat_map(|said| wrapped_at_most(&visible(said.as_bytes()), width, each))
@@ -150,11 +150,21 @@ fn note(view: &View) -> Option<String> {
         0 | 1 => String::new(),
         some => format!("; {}", counted(some as u64 - 1, "more message")),
     };
-    Some(format!("{}: {}{more}", first.pid, first.notes.first()?))
+    let text = first.notes.first()?;
+    let has_it = |of: &&Watched| of.notes.first() == Some(text);
+    let who = match all.len() > 1 && all.iter().all(has_it) {
+        true => "all processes".to_owned(),
+        false => first.pid.to_string(),
+    };
+    Some(format!("{who}: {text}{more}"))
 }
 
-fn question(switch: &Switch, width: usize) -> Vec<Line<'static>> {
+fn question(view: &View, switch: &Switch, width: usize) -> Vec<Line<'static>> {
+    let was_recorded =
+        |pid: &u32| view.look.processes.iter().any(|of| of.pid == *pid && of.counts.work > 0);
     let (doing, pids, cost) = match switch {
+        // It is paid once.
+        Switch::Start(pids) if pids.iter().all(was_recorded) => ("start", pids, ""),
         Switch::Start(pids) => ("start", pids, START_COST),
         Switch::Stop(pids) => ("stop", pids, ""),
     };

@@ -7,7 +7,7 @@ use stage2_contract::text::{shorten, visible};
 use stage2_live::{Look, MINUTE_S, Watched};
 
 use super::{
-    View, bold, coloured, dormant, is_incomplete, is_over, is_silent, lost, lost_text,
+    View, bold, coloured, dormant, is_incomplete, is_over, is_silent, is_stopped, lost, lost_text,
     most_columns, or_dash, part, plain, shown, sorted_processes, stopped,
 };
 
@@ -34,7 +34,9 @@ fn newest_age(view: &View) -> Option<String> {
 
 pub(super) fn head(view: &View, width: usize) -> Vec<Line<'static>> {
     let look = &view.look;
-    let recording = |process: &&Watched| process.is_growing() && !is_silent(view, process);
+    let recording = |process: &&Watched| {
+        process.is_growing() && !is_silent(view, process) && !is_stopped(view, process.pid)
+    };
     // Those that have a row.
     let rows = sorted_processes(view, None);
     let on = rows.iter().copied().filter(recording).count();
@@ -126,7 +128,7 @@ fn whole(view: &View, width: usize) -> Line<'static> {
     let parts = [
         format!("lost {lost}"),
         format!("GPU work {work}{none}"),
-        format!("placed {coverage}"),
+        format!("attributed {coverage}"),
         format!("in ranges {in_ranges}{skipped}"),
     ];
     let mut text = String::new();
@@ -227,7 +229,7 @@ pub(super) fn span(view: &View) -> String {
             let length = if s >= 9.0 { "10 s".to_owned() } else { format!("{s:.1} s") };
             // The past passes by until all of it is read.
             match newest_age(view).filter(|_| view.look.is_reading) {
-                Some(age) => format!("  {length} until {age} ago"),
+                Some(age) => format!("  {length} ending {age} ago"),
                 None => format!("  last {length}"),
             }
         }

@@ -139,7 +139,7 @@ fn all_that_matters_fits_into_80_by_24_without_colour() {
     assert_eq!(shown.len(), 24);
     assert!(shown.iter().all(|line| line.chars().count() <= 80), "{shown:#?}");
     let whole = shown.join("\n");
-    let parts = "2 processes, 2 recording|3 s behind  last 10 s|placed 100%|in ranges 99.8%|> decode|  prefill|\
+    let parts = "2 processes, 2 recording|3 s behind  last 10 s|attributed 100%|in ranges 99.8%|> decode|  prefill|\
                  gemm|attention|flash_fwd|71 node-1|stopping|70.0%|q quit";
     for part in parts.split('|') {
         assert!(whole.contains(part), "{part} is not in\n{whole}");
@@ -150,12 +150,12 @@ fn all_that_matters_fits_into_80_by_24_without_colour() {
     begun.phases.clear();
     let shown_first = text(&begun, 80, 24);
     assert!(
-        shown_first[0].ends_with("2 processes  reading 120 of 300 MB  10 s until 3 s ago"),
+        shown_first[0].ends_with("2 processes  reading 120 of 300 MB  10 s ending 3 s ago"),
         "{shown_first:#?}"
     );
     begun.look.reading_left_s = Some(9);
     let first = text(&begun, 80, 24).swap_remove(0);
-    assert!(first.ends_with("reading 120 of 300 MB, 9 s left  10 s until 3 s ago"), "{first}");
+    assert!(first.ends_with("reading 120 of 300 MB, 9 s left  10 s ending 3 s ago"), "{first}");
     // Numbers that were shown stay.
     let mut later = begun.clone();
     (later.look.is_reading, later.look.catches_up) = (false, true);
@@ -171,7 +171,7 @@ fn all_that_matters_fits_into_80_by_24_without_colour() {
     assert!(text(&later, 80, 24).contains(row), "a socket does not read its file");
     // Those of a past that is read are shown with their time, and nothing that is taken for the present or for all.
     let whole = shown_first.join("\n");
-    for part in ["> decode", "gemm", "50.0", "(all stages, 10 s until 3 s ago)", " reading "] {
+    for part in ["> decode", "gemm", "50.0", "(all stages, 10 s ending 3 s ago)", " reading "] {
         assert!(whole.contains(part), "{part} is not in\n{whole}");
     }
     for part in ["placed", "412 W", "STEP ms"] {

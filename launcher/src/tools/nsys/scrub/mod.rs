@@ -17,7 +17,7 @@ use crate::redaction;
 use stage2_model::Finding;
 use stage2_model::finding::Id;
 use stage2_read::files;
-use stage2_read::nsys::database::{Unreadable, check_header, table_names};
+use stage2_read::nsys::database::{Unreadable, check_header, defend, explained, table_names};
 use stage2_read::nsys::diagnostics;
 
 /// Tables that are copied whole. A * at the end stands for any rest.
@@ -112,6 +112,9 @@ fn copy(from: &Path, to: &Path) -> Result<(), NoCopy> {
     if let Some(cut) = check_header(from)? {
         return Err(NoCopy::CutShort(cut));
     }
+    // What the reader refuses is not copied either.
+    table_names(from)?;
+    let file_bytes = std::fs::metadata(from).map_err(Unreadable::File)?.len();
     let not_written = |error| NoCopy::NotWritten { to: to.to_owned(), error };
     let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty());
     // Under another name until it is known to be clean.
@@ -120,7 +123,8 @@ fn copy(from: &Path, to: &Path) -> Result<(), NoCopy> {
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let copy = Copy { connection: Connection::open_with_flags(draft.path(), flags)? };
-    let content = copy.run(from)?;
+    defend(&copy.connection, file_bytes)?;
+    let content = copy.run(from).map_err(explained)?;
     copy.check(&content)?;
     copy.connection.close().map_err(|(_, error)| error)?;
     files::put(draft, to).map_err(not_written)
@@ -143,7 +147,6 @@ impl Copy {
         // A draft that is lost with the machine is no harm.
         db.pragma_update(None, "journal_mode", "off")?;
         db.pragma_update(None, "synchronous", "off")?;
-        db.pragma_update(None, "trusted_schema", false)?;
         // Tables of old exports refer to others, which are copied later or not at all.
         db.pragma_update(None, "foreign_keys", false)?;
         db.pragma_update(None, "temp_store", "memory")?;

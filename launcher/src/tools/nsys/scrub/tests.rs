@@ -55,6 +55,8 @@ fn nothing_secret_is_left_and_everything_recorded_is() {
     let tables: String = (0..10_001).map(|n| format!("CREATE TABLE t{n} (a);")).collect();
     db.execute_batch(&format!("BEGIN; {tables} COMMIT")).expect("tables");
     assert!(has_tables(&foreign), "refused before its tables are read, with its own error");
+    let refused = scrub(&foreign, &to).expect_err("not copied either").to_string();
+    assert!(refused.contains("more than 10000 tables"), "{refused}");
     std::fs::write(&to, "what was there before").expect("file");
     scrub(&from, &to).expect("copy");
     assert!(!contains(&std::fs::read(&to).expect("copy"), SECRET), "in the bytes of the file");

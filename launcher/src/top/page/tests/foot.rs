@@ -31,6 +31,9 @@ fn a_question_names_what_it_costs() {
     let mut view = view();
     view.state.asked = Some(Switch::Start([71, 72].into()));
     let shown = text(&view, 80, 24);
+    assert_eq!(shown[22], "start recording 2 processes? y: start, any other key: no", "it is paid");
+    view.look.processes[1].counts.work = 0;
+    let shown = text(&view, 80, 24);
     let at =
         shown.iter().position(|line| line.starts_with("start recording 2 processes? y: start"));
     let cost = shown[at.expect("a question") + 1..23].join(" ");

@@ -84,7 +84,7 @@ fn how_busy_a_gpu_is_that_is_not_recorded_is_not_known() {
     assert!(chart(&view));
     view.look.processes.iter_mut().for_each(|process| process.has_no_gpu_records = true);
     let shown = text(&view, 130, 40);
-    assert!(!chart(&view) && shown[1].contains("GPU work -  placed -"), "{shown:#?}");
+    assert!(!chart(&view) && shown[1].contains("GPU work -  attributed -"), "{shown:#?}");
     let decode = shown.iter().find(|line| line.starts_with("> decode")).expect("a stage");
     assert!(!decode.contains("0/step"), "{decode}");
     // One of two ranks is recorded: shares and counts are its own.

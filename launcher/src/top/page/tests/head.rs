@@ -23,7 +23,7 @@ fn a_page_has_one_window_and_names_its_run() {
         assert!(first.starts_with(name) && first.ends_with(end), "{width}: {first}");
         // And no number of the second line is cut.
         let second = &text(&view, width, 24)[1];
-        let parts = ["99.8%", "placed 100%", "2,000,000", "lost 0"];
+        let parts = ["99.8%", "attributed 100%", "2,000,000", "lost 0"];
         assert!(parts.iter().any(|part| second.ends_with(part)), "{second}");
     }
 }
@@ -108,6 +108,10 @@ fn a_process_whose_recording_was_stopped_is_no_dormant_one() {
     let mut view = view();
     view.look.processes.truncate(1);
     view.phases = vec![(71, "dormant".to_owned())];
+    let shown = text(&view, 100, 24);
+    assert!(shown[0].contains("0 recording, 1 stopped  "), "its file ends later: {shown:#?}");
+    assert!(shown.iter().any(|line| line.contains(" stopped  ")), "{shown:#?}");
+    view.look.processes[0].counts.work = 0;
     assert!(text(&view, 100, 24)[0].contains(", 1 dormant  "), "{:#?}", text(&view, 100, 24));
     view.look.processes[0].state = FileState::Ended;
     let shown = text(&view, 100, 24);
