@@ -1,16 +1,20 @@
 //! Several sides against the first one -> one table of all, in front of the page of each pair.
 
+use stage2_contract::text::numbers::ABSENT;
 use stage2_contract::text::{code, plain};
 use stage2_diff::{
-    ComparedRun, Comparison, Diff, GONE, MetricChange, MetricUnit, OwnTime, Presence, StageChange,
+    ComparedRun, Comparison, Diff, GONE, MetricChange, MetricUnit, NOT_COMPARABLE, OwnTime,
+    Presence, StageChange,
 };
 
-use super::tables::{cell, noise_cell, percent_cell, rate, side_cells, stage_time};
+use super::tables::{cell, is_unlike, noise_cell, percent_cell, rate, side_cells, stage_time};
 use super::{in_folder, side_name};
 use crate::table::{Table, name as table_name};
 
 /// Stages in the table.
 pub(super) const STAGES: usize = 3;
+/// Begins the names of stages that have no table.
+pub(super) const ALSO: &str = "Also compared: ";
 /// Rows of it.
 const ROWS: usize = 64;
 
@@ -58,7 +62,7 @@ pub(super) fn table(diff: &Diff, stages_shown: usize) -> String {
     let more = stages.iter().take(STAGES).skip(stages_shown).map(|stage| plain(stage));
     let more: Vec<String> = more.collect();
     if !more.is_empty() {
-        out.push_str(&format!("Also compared: {} (--full).\n\n", more.join(", ")));
+        out.push_str(&format!("{ALSO}{} (--full).\n\n", more.join(", ")));
     }
     out
 }
@@ -167,7 +171,7 @@ fn row(stage: &StageChange, side: String, is_first: bool) -> Row<'_> {
         (Presence::New, _) => "new",
         (Presence::Vanished, _) => GONE,
         (Presence::Both, Some((metric, _))) => stage.word(metric),
-        (Presence::Both, None) => "not comparable",
+        (Presence::Both, None) => NOT_COMPARABLE,
     };
     let is_on_both = stage.presence == Presence::Both;
     let rate = rate(stage);
@@ -179,8 +183,8 @@ fn row(stage: &StageChange, side: String, is_first: bool) -> Row<'_> {
 fn with_noise(metric: &MetricChange) -> String {
     match metric.change {
         Some(0.0) => "equal".to_owned(),
-        // The verdict of the pair says why nothing is judged.
-        _ if metric.noise.unlike => percent_cell(metric),
+        // The verdict of the pair says why.
+        _ if is_unlike(metric) => ABSENT.to_owned(),
         _ => format!("{} {}", percent_cell(metric), noise_cell(metric)),
     }
 }
@@ -212,14 +216,12 @@ mod tests {
         };
         let [first, second, third] = ["a", "b", "c"].map(row);
         assert!(first[1].parse::<f64>().is_ok() && first[2] == "–", "{first:?}");
-        assert!(second[1] != first[1] && second[2].starts_with(['+', '-']), "{second:?}");
+        assert!(second[1] != first[1], "{second:?}");
+        assert_eq!([second[2], second[3]], ["–", "not comparable"], "a change says nothing");
         assert_eq!([third[2], third[3]], ["equal"; 2], "{third:?}");
         assert!(super::super::screens(&all, 80, 24).lines().count() <= 22, "one screen");
         let unlike = screens(&all, 80, 24);
-        assert!(
-            unlike.contains("- a → b: Hardly comparable: "),
-            "what a pair alone says: {unlike}"
-        );
+        assert!(unlike.contains("- a → b: not comparable: "), "what a pair alone says: {unlike}");
         let same = of(vec![against("x/a", "x/b", &old), against("x/a", "x/c", &old)]);
         let (_, bars) = chart(&same).expect("a chart");
         assert_eq!(bars.iter().map(|bar| bar.side.as_str()).collect::<Vec<_>>(), ["a", "b", "c"]);
@@ -233,7 +235,7 @@ mod tests {
         assert!(compared || third[1] == first[1], "the same run: {table}");
         let screen = screens(&all, 80, 24);
         let nexts = screen.lines().filter(|line| line.starts_with("next  ")).count();
-        assert_eq!((nexts, screen.contains("comparable  ")), (1, false), "{screen}");
+        assert_eq!((nexts, screen.contains("\ncomparable  ")), (1, false), "{screen}");
         assert!(screen.ends_with("more: --full (the screen of each pair)\n"), "{screen}");
         let pages =
             [markdown(&all), screen, full_screen(&all, 100), html(&all, &Default::default())];
