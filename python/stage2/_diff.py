@@ -41,7 +41,7 @@ _OPTIONS = {
 }
 """Options of the command line, and what they are here."""
 _NOT_COMPARED = "not compared"
-"""What a line says of sides that have nothing in common."""
+"""The text of a line about sides that have nothing in common."""
 _PAGES = (".html", ".htm")
 _NAMED_OPTION = re.compile(rf"(?<=\()({'|'.join(_OPTIONS)})(?=\))|(?<=use )--strict(?= )")
 """Where a text recommends one: the command of a run may have such words too."""
