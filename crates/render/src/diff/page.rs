@@ -79,10 +79,10 @@ pub fn html(diff: &Diff, links: &BTreeMap<String, String>) -> String {
 
 /// A bar for the time of the first stage on each side, with what noise allows; all begin at 0.
 fn chart_of_sides(diff: &Diff) -> Option<String> {
-    let (of, bars) = sides::chart(diff)?;
+    let (of, bars, others) = sides::chart(diff)?;
     let ends = bars.iter().flat_map(|bar| bar.allowed_ms.into_iter().flatten().chain([bar.ms]));
     let most = ends.filter(|ms| ms.is_finite()).fold(0.0f64, f64::max);
-    if most <= 0.0 || bars.len() < 3 {
+    if most <= 0.0 || bars.len() < 2 {
         return None;
     }
     let place = |ms: f64| (ms / most * 100.0).clamp(0.0, 100.0);
@@ -106,10 +106,14 @@ fn chart_of_sides(diff: &Diff) -> Option<String> {
         )
     };
     let rows: String = bars.iter().enumerate().map(row).collect();
+    let others = match others.is_empty() {
+        true => String::new(),
+        false => format!(" Not comparable, and so not shown: {}.", breakable(&others.join(", "))),
+    };
     Some(format!(
         "<h2>{}</h2>\n<div class=\"table\"><table class=\"strips sides\">\n<thead><tr><th>Side</th><th></th>\
          <th class=\"n\">Time</th><th>Difference</th></tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n\
-         <p class=\"legend\">Bars begin at 0. The line is the range that noise allows.</p>\n",
+         <p class=\"legend\">Bars begin at 0. The line is the range that noise allows.{others}</p>\n",
         escaped(&of)
     ))
 }

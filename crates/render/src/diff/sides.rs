@@ -87,34 +87,46 @@ pub(super) struct Bar {
     pub(super) word: &'static str,
 }
 
-/// The first stage on all sides, if all of them have its time per the same thing: what it is, and its bars.
-pub(super) fn chart(diff: &Diff) -> Option<(String, Vec<Bar>)> {
+/// The first stage on the sides that have its time per the same thing: what it is, their bars, and the other sides.
+pub(super) fn chart(diff: &Diff) -> Option<(String, Vec<Bar>, Vec<String>)> {
     let first = first(diff)?;
     let stage = diff.comparisons.iter().flat_map(Comparison::of_model).next()?;
     let rows = rows_of(diff, first, &stage.stage);
-    let bar = |row: &Row<'_>| {
-        let (time, of) = row.time.as_ref().filter(|_| row.is_first || row.is_on_both)?;
-        let [before, after] = side_cells(time);
-        let ms = if row.is_first { time.before? } else { time.after? };
+    let name = |side: &str| side.strip_prefix("baseline:").unwrap_or(side).to_owned();
+    let number = |row: &Row<'_>| {
+        let is_bar = row.is_compared() && row.word != NOT_COMPARABLE;
+        row.time
+            .as_ref()
+            .filter(|_| is_bar)
+            .map(|(time, of)| (side_cells(time)[0].clone(), of.clone()))
+    };
+    let all = rows.iter().take(ROWS);
+    let (base, of) = all.clone().find_map(number)?;
+    // Each pair is compared per what both of its sides have.
+    let (shown, others): (Vec<&Row<'_>>, Vec<&Row<'_>>) = all
+        .filter(|row| !row.is_first)
+        .partition(|row| number(row).as_ref() == Some(&(base.clone(), of.clone())));
+    let bar = |row: &&Row<'_>| {
+        let (time, _) = row.time.as_ref()?;
+        let [_, after] = side_cells(time);
         let change =
             time.noise.threshold.map(|least| time.change.map(|by| [by - least, by + least]));
-        let change = time.interval.or(change.flatten()).filter(|_| !row.is_first);
+        let change = time.interval.or(change.flatten());
         let allowed_ms = change.map(|ends| ends.map(|end| time.before.unwrap_or(0.0) + end));
-        let bar = Bar {
-            side: row.side.strip_prefix("baseline:").unwrap_or(&row.side).to_owned(),
-            time: if row.is_first { before.clone() } else { after },
-            ms,
+        Some(Bar {
+            side: name(&row.side),
+            time: after,
+            ms: time.after?,
             allowed_ms,
-            word: if row.is_first { "" } else { row.word },
-        };
-        Some((before, of.clone(), bar))
+            word: row.word,
+        })
     };
-    let bars: Vec<_> = rows.iter().take(ROWS).map(bar).collect::<Option<_>>()?;
-    // Each pair is compared per what both of its sides have.
-    let (base, of) = bars.first().map(|(base, of, _)| (base.clone(), of.clone()))?;
-    let is_alike = bars.iter().all(|(before, per, _)| *before == base && *per == of);
-    let bars: Vec<Bar> = bars.into_iter().map(|(_, _, bar)| bar).collect();
-    is_alike.then(|| (format!("{}: {of}", stage.stage), bars))
+    let before = shown.first().and_then(|row| row.time.as_ref()?.0.before)?;
+    let base =
+        Bar { side: name(&self::name(first)), time: base, ms: before, allowed_ms: None, word: "" };
+    let bars: Vec<Bar> = std::iter::once(base).chain(shown.iter().filter_map(bar)).collect();
+    let others = others.iter().map(|row| name(&row.side)).collect();
+    Some((format!("{}: {of}", stage.stage), bars, others))
 }
 
 fn of_stage(diff: &Diff, first: &[ComparedRun], stage: &str) -> String {
@@ -223,13 +235,19 @@ mod tests {
         let unlike = screens(&all, 80, 24);
         assert!(unlike.contains("- a → b: not comparable: "), "what a pair alone says: {unlike}");
         let same = of(vec![against("x/a", "x/b", &old), against("x/a", "x/c", &old)]);
-        let (_, bars) = chart(&same).expect("a chart");
+        let (_, bars, _) = chart(&same).expect("a chart");
         assert_eq!(bars.iter().map(|bar| bar.side.as_str()).collect::<Vec<_>>(), ["a", "b", "c"]);
         let [base, other] = [0, 1].map(|at| &bars[at]);
         let around = other.allowed_ms.is_some_and(|[low, high]| low < base.ms && base.ms < high);
         assert!(around && base.allowed_ms.is_none() && other.ms == base.ms);
         assert_eq!(html(&same, &Default::default()).matches("class=\"allowed\"").count(), 2);
-        assert!(chart(&all).is_none(), "times per unlike things have no common scale");
+        let (_, bars, others) = chart(&all).expect("a chart");
+        let sides: Vec<&str> = bars.iter().map(|bar| bar.side.as_str()).collect();
+        assert_eq!(
+            (sides, others),
+            (vec!["a", "c"], vec!["b".to_owned()]),
+            "unlike things have no scale"
+        );
         let compared =
             third.last().is_some_and(|of| of.contains(&format!("first side: {}", third[1])));
         assert!(compared || third[1] == first[1], "the same run: {table}");
