@@ -312,13 +312,6 @@ def tables() -> dict[str, Columns]:
             "`interval` relative to the value before, percent, as `change_percent` is.",
         )
     }
-    word: Columns = {
-        "word": (
-            "str",
-            "What became of it: `shorter`, `longer`, `new`, `gone`; otherwise, why no "
-            "change is known, such as `within noise`, `inconclusive`, `not comparable`.",
-        ),
-    }
     coverage = {
         column: what
         for column, what in rows("ProcessCoverage").items()
@@ -365,7 +358,6 @@ def tables() -> dict[str, Columns]:
             **diff.columns(diff.at("WorkChange")),
             **percent,
             **per,
-            **word,
             **interval,
         },
         "conditions": diff.columns(diff.at("ConditionResult")),

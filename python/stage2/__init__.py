@@ -22,7 +22,8 @@ Start with these; `help(stage2.load)` explains one:
 
 Modules that begin with `_` are internal. `stage2.pytest_plugin` has the fixture `stage2_gate`.
 
-Times are integers in nanoseconds, and their names end in `_ns`. None means "not known", never 0.
+Times are integers in nanoseconds, and their names end in `_ns`. None means "unknown"; it never
+stands for 0.
 """
 
 from ._diff import Diff, DiffError, diff

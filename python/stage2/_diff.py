@@ -30,9 +30,6 @@ _UNSUITABLE = re.compile(
 """What helps only at the command line, and a run without GPU work, which nobody means."""
 _LONGER = 1.1
 """Windows that are by this factor longer than their steps need an explanation."""
-_CHANGES = {"increased": "longer", "decreased": "shorter"}
-_READS_ZERO = 0.0005
-"""Share of a time below which its change reads 0.0 %."""
 _OUTCOMES = {"passed_within_noise": "not decided", "not_evaluated": "not evaluated"}
 """Outcomes that the pages call otherwise."""
 _FAILURES = ("failed", "not evaluated")
@@ -43,6 +40,8 @@ _OPTIONS = {
     "--strict": "strict=True",
 }
 """Options of the command line, and what they are here."""
+_NOT_COMPARED = "not compared"
+"""The text of a line about sides that have nothing in common."""
 _PAGES = (".html", ".htm")
 _NAMED_OPTION = re.compile(rf"(?<=\()({'|'.join(_OPTIONS)})(?=\))|(?<=use )--strict(?= )")
 """Where a text recommends one: the command of a run may have such words too."""
@@ -104,11 +103,11 @@ class Diff:
 
     def __str__(self) -> str:
         """Return the sides, the lines and the conditions, wrapped at the width of the terminal."""
-        return wrapped([self._named_sides(), *self.lines.items(), *self._outcomes()])
+        return wrapped([self._named_sides(), *self._said(), *self._outcomes()])
 
     def _repr_html_(self) -> str:
         """Show the sides, the lines with the conditions, and the first metrics in a notebook."""
-        verdict, *others = self.lines.items()
+        verdict, *others = self._said()
         lines = [self._named_sides(), verdict, *self._outcomes(), *others]
         return lines_html(lines, _FAILURES) + self.metrics._repr_html_()
 
@@ -141,9 +140,9 @@ class Diff:
         ]
 
     def _caution(self) -> str:
-        """Return why the sides are hardly comparable, as a sentence, if they are."""
+        """Return why the sides are not comparable, as a sentence, if they are not."""
         unlike = self.comparison.get("unlike")
-        return f"Hardly comparable: {', '.join(map(visible, unlike))}. " if unlike else ""
+        return f"Not comparable: {', '.join(map(visible, unlike))}. " if unlike else ""
 
     @property
     def lines(self) -> dict[str, str]:
@@ -162,6 +161,10 @@ class Diff:
             for label, text in lines
         ]
         return {visible(label): visible(_in_python(text)) for label, text in lines}
+
+    def _said(self) -> list[tuple[str, str]]:
+        """Return the lines that say more than that something is not compared."""
+        return [line for line in self.lines.items() if line[1] != _NOT_COMPARED]
 
     def _longer_windows(self) -> str:
         """Return why the parts of a window can add up to more than the time of its step."""
@@ -190,6 +193,8 @@ class Diff:
     def _changed(self) -> str:
         """Return what the step of the first stage that changed gained and lost."""
         stages = [stage for stage in self._compared() if not stage.get("other_work")]
+        if stages and self.comparison.get("unlike"):
+            return f"{_NOT_COMPARED}: the sides are not comparable"
         for stage in stages:
             parts = sorted(_parts(stage), key=lambda part: -abs(part[0]))
             if parts:
@@ -198,14 +203,12 @@ class Diff:
                 texts += [f"{more} more beyond noise"] if more else []
                 return f"{stage.get('stage')}, per {_unit(stage)}: {'; '.join(texts)}"
         if not stages:
-            return "not compared: no stage does the same work on both sides"
-        if self.comparison.get("unlike"):
-            return "inconclusive: the sides are hardly comparable"
+            return f"{_NOT_COMPARED}: no stage does the same work on both sides"
         return "no part of a step changed beyond noise"
 
     @property
     def verdict(self) -> str:
-        """What changed, as a sentence; it begins with a caution if the sides hardly compare."""
+        """What changed, as a sentence; it begins with a caution if the sides do not compare."""
         return self.lines["verdict"]
 
     def write_html(self, path: str | os.PathLike[str]) -> Path:
@@ -240,7 +243,8 @@ class Diff:
         (`class_*`), busy and idle times are means. `verdict` states whether the change exceeds the
         noise (`increased`, `decreased`), and `word` is how the report of the comparison states it.
         Where the verdict is `none`, the word is the reason: `within noise`,
-        `inconclusive`, or `not comparable` (the sides do different work).
+        `inconclusive`, or `not comparable` (the sides do different work, or differ in GPU, model or
+        program).
         """
         rows = [
             *self._of_stages("metrics"),
@@ -265,7 +269,6 @@ class Diff:
                 "name": _name(row),
                 "change_percent": _percent(row),
                 "per": _unit(stages[row["stage"]]),
-                "word": _word(row, stages[row["stage"]]),
                 "interval_percent": _interval(row, _ns(row, "before")),
             }
             for row in self._of_stages("work")
@@ -351,28 +354,6 @@ def _interval(row: Mapping[str, Any], before: float | None) -> list[float] | Non
     """Return the changes that several runs allow, relative to the value before."""
     ends = row.get("interval")
     return [100 * end / abs(before) for end in ends] if ends and before else None
-
-
-def _word(work: Mapping[str, Any], stage: Mapping[str, Any]) -> str:
-    """Return what became of some work, as the pages of a comparison call it."""
-    before_ns, change_ns, noise = (
-        _ns(work, "before"),
-        work.get("change_ns"),
-        work.get("noise") or {},
-    )
-    if before_ns is None or _ns(work, "after") is None:
-        return "new" if before_ns is None else "gone"
-    if stage.get("other_work") and change_ns:
-        return "not comparable"
-    verdict = _CHANGES.get(str(work.get("verdict")))
-    if verdict:
-        return verdict
-    if not change_ns or (noise.get("equal") and abs(change_ns) < _READS_ZERO * before_ns):
-        return "equal"
-    is_open = noise.get("exceeds_value") or noise.get("unlike")
-    if is_open or noise.get("method") == "one_run_each":
-        return "inconclusive"
-    return "too small" if noise.get("too_small") else "within noise"
 
 
 def _is_changed(row: Mapping[str, Any]) -> bool:

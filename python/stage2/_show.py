@@ -228,9 +228,9 @@ def _texts(rows: Table, name: str) -> list[str]:
 def _misleads(name: str, row: Mapping[str, Any]) -> bool:
     """Tell whether this is a change of what does not compare, or -100 % of what is gone."""
     word = row.get("word")
-    is_unlike = word == "not comparable" or (word == "inconclusive" and row.get("noise.unlike"))
+    is_unlike = word == "not comparable"
     is_change = name.startswith(("change", "interval"))
-    return bool(is_unlike and is_change) or (word == "gone" and name == "change_percent")
+    return (is_unlike and is_change) or (word == "gone" and name == "change_percent")
 
 
 def _has_unit(table: str, columns: Collection[str], name: str) -> bool:

@@ -249,6 +249,17 @@ class Table(List[Mapping[str, Any]]):
         return {name: declared[name][1] if name in declared else "" for name in self.columns}
 
     @property
+    def groups(self) -> dict[str, list[str]]:
+        """The names of the columns by their first level: `launch` has `launch.grid`.
+
+        Those without a level are in the group "".
+        """
+        groups: dict[str, list[str]] = {}
+        for name in self.columns:
+            groups.setdefault(name.split(".")[0] if "." in name else "", []).append(name)
+        return groups
+
+    @property
     def shape(self) -> tuple[int, int]:
         """The number of rows, and of columns."""
         return len(self), len(self.columns)

@@ -47,11 +47,13 @@ def test_runs_are_compared_as_the_command_line_does() -> None:
     assert {"decode", "run"} <= {row["stage"] for row in change.metrics}
     step = next(row for row in change.metrics if row["metric"] == "step_ms")
     assert step["after"] - step["before"] == pytest.approx(step["change"])
-    # The sides are hardly comparable.
     assert {row["word"] for row in change.metrics if row["verdict"] == "none"} == {
-        "inconclusive",
+        "not comparable",
         "equal",
     }
+    words = {row["word"] for row in change.work}
+    assert words <= {"not comparable", "equal", "new", "gone"} and "not comparable" in words
+    assert change.lines["noise"] == "not compared" and "noise:" not in str(change)
     assert {"kernel"} <= {row["kind"] for row in change.work}
     assert {row["per"] for row in change.work} == {"token", "call", "run"}
     assert "failed: " in str(change)
@@ -109,7 +111,7 @@ def test_parts_without_samples_of_the_host_are_gaps_and_other_idle_time() -> Non
 def test_a_printed_comparison_has_its_caution_and_the_names_of_its_conditions() -> None:
     conditions = ["mixed.step_ms<-5%", "run.kernels<-5%", "decode.step_ms>+5%"]
     change = stage2.diff(SAMPLES / "runner", SAMPLES / "vllm_server", fail_if=conditions)
-    said = "Hardly comparable: different GPUs, different models. Times not comparable"
+    said = "Not comparable: different GPUs, different models. Times not comparable"
     sides = f"{SAMPLES / 'runner'} → {SAMPLES / 'vllm_server'}"
     assert str(change).startswith("runs: ") and sides in " ".join(str(change).split())
     assert sides in change._repr_html_()
@@ -118,7 +120,7 @@ def test_a_printed_comparison_has_its_caution_and_the_names_of_its_conditions() 
     assert "not evaluated: decode.step_ms>+5%: `decode` is timed" in str(change)
     assert change.lines["changed"] == "not compared: no stage does the same work on both sides"
     change = stage2.diff(SAMPLES / "vllm_sorting", SAMPLES / "vllm_server", fail_if=conditions)
-    assert "Hardly" not in str(change)
+    assert "Not comparable" not in str(change)
     assert "not decided: mixed.step_ms<-5%: 21.503 → 18.324 ms per step" in str(change)
     assert "passed:      run.kernels<-5%: 170,643" in str(change)
     # In the words of Python.
@@ -249,7 +251,7 @@ def test_changes_that_do_not_compare_are_not_printed(
     # Names keep their beginnings.
     assert " \N{HORIZONTAL ELLIPSIS}" not in str(change.work)
     unlike = change.metrics
-    unlike = unlike.where(lambda row: row["word"] in ("not comparable", "inconclusive"))
+    unlike = unlike.where(word="not comparable")
     assert {*unlike["stage"]} == {"decode", "prefill", "run"} and max(unlike["change"]) > 1000
     other = stage2.diff(SAMPLES / "vllm_sorting", SAMPLES / "vllm_server").metrics
     other = other.where(word="not comparable")
@@ -308,8 +310,8 @@ def test_an_interval_is_also_relative() -> None:
         "metrics": [{**metric, "interval": [-8.96, -6.89]}, metric],
         "work": [
             {**kernel, "interval": [-60.0, -40.0]},
-            {**kernel, "before": None},
-            {**kernel, "after": None, "change_ns": -200.0},
+            {**kernel, "before": None, "word": "new"},
+            {**kernel, "after": None, "change_ns": -200.0, "word": "gone"},
         ],
     }
     change = stage2.Diff({"stages": [stage], "run": []})

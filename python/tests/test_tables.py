@@ -968,3 +968,10 @@ def test_a_table_is_read_only() -> None:
         assert (same, same.name, same.columns) == (stages, "stages", stages.columns)
     with pytest.raises(IndexError, match="the table 'stages' has 4 rows, and no row 99"):
         stages[99]
+
+
+def test_columns_have_groups() -> None:
+    kernels = stage2.load(SAMPLES[0]).kernels
+    groups = kernels.groups
+    assert groups["launch"][0] == "launch.grid" and "counters.flops.fp16" not in groups[""]
+    assert sorted(name for names in groups.values() for name in names) == sorted(kernels.columns)

@@ -342,7 +342,7 @@ const OF_WORKLOAD: [&str; 5] = [
 /// Share of the kernel time of a stage, in kernels that both sides have, below which the sides do not compute the same.
 const FEW_IN_COMMON: f64 = 0.05;
 
-/// Why the sides hardly compare, whatever their times are.
+/// Why the sides do not compare, whatever their times are.
 pub(crate) fn unlike(before: &[Run<'_>], after: &[Run<'_>], of: &Comparison) -> Vec<String> {
     let mut reasons: Vec<String> = of_programs(before, after, of);
     for difference in of.differences.iter().filter(|d| d.severity >= Warning) {
@@ -505,7 +505,8 @@ fn of_one_side(before: &[Run<'_>], after: &[Run<'_>]) -> Vec<Difference> {
         }
     }
     if before.iter().chain(after).all(|run| run.report.simulated) {
-        let meaning = "GPU times are replayed from a recording and say nothing about this machine";
+        let meaning =
+            "GPU times are replayed from a recording, so they say nothing about this machine";
         add(Note, "simulated", "yes".to_owned(), "yes".to_owned(), meaning);
     }
     for (what, meaning, tolerance, of) in NUMBERS {
@@ -533,7 +534,7 @@ fn of_one_side(before: &[Run<'_>], after: &[Run<'_>]) -> Vec<Difference> {
 /// A fact of the configuration, a list of `KEY=VALUE`.
 const COLLECTOR_SETTINGS: &str = "collector settings";
 /// What a difference is called of stages that some runs of a side lack.
-const MISSING_STAGES: &str = "stages that not every run of a side has";
+const MISSING_STAGES: &str = "stages missing from some runs of a side";
 /// Begins what a difference is called of what a step is.
 const TIMING_OF: &str = "timing of ";
 /// Ends the name of the difference between sides whose runs have several commands.
@@ -772,8 +773,8 @@ fn steps(report: &Report) -> impl Iterator<Item = (Topic, String)> {
         };
         let what = format!("{TIMING_OF}{}", shown(&row.stage));
         let meaning =
-            "some runs are timed by steps of an engine or within a call, others by calls: only like times are compared, \
-             whole calls if both sides have them";
+            "some runs time engine steps or steps within a call, others time calls: only times of the same kind are \
+             compared, those of whole calls if both sides have them";
         (Topic::new(&what, Warning, meaning), value)
     })
 }

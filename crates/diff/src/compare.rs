@@ -138,6 +138,8 @@ pub fn compare(
             stage.metrics.iter().chain(&stage.host).map(|metric| stage.word(metric)).collect();
         let metrics = stage.metrics.iter_mut().chain(&mut stage.host);
         metrics.zip(words).for_each(|(metric, word)| metric.word = word.to_owned());
+        let words: Vec<&str> = stage.work.iter().map(|row| stage.word_of_work(row)).collect();
+        stage.work.iter_mut().zip(words).for_each(|(row, word)| row.word = word.to_owned());
     }
     comparison.run.iter_mut().for_each(|metric| metric.word = metric.word().to_owned());
     comparison.verdict = verdict(&comparison);

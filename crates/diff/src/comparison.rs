@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use stage2_contract::text::numbers::{ABSENT, grouped, shown_time};
 use stage2_model::{AnswerLine, Apart, Severity, Status};
 
-use crate::judged::{GONE, Noise, NoiseMethod, NoiseText, Verdict, ends_text};
+use crate::judged::{GONE, NOT_COMPARABLE, Noise, NoiseMethod, NoiseText, Verdict, ends_text};
 use crate::metric::{class_of_metric, label, why_absent};
 use crate::noise::{ALPHA, smallest_p};
 
@@ -44,7 +44,7 @@ pub struct Comparison {
     pub before: Vec<ComparedRun>,
     /// The runs after it.
     pub after: Vec<ComparedRun>,
-    /// Why the sides hardly compare, whatever their numbers are; empty: they do.
+    /// Why the sides do not compare, whatever their numbers are; empty: they do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unlike: Vec<String>,
     /// Whether anything changed beyond noise, and by how much, in one sentence.
@@ -66,9 +66,9 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// That the sides hardly compare, in one sentence; nothing where they do.
+    /// That the sides do not compare, in one sentence; nothing where they do.
     pub fn caution(&self) -> Option<String> {
-        (!self.unlike.is_empty()).then(|| format!("Hardly comparable: {}.", self.unlike.join(", ")))
+        (!self.unlike.is_empty()).then(|| format!("Not comparable: {}.", self.unlike.join(", ")))
     }
 
     /// Stages of the model; without any, whatever there is.
@@ -77,7 +77,7 @@ impl Comparison {
         self.stages.iter().filter(|stage| stage.apart.is_none() || !has_model).collect()
     }
 
-    /// Judges nothing, because the sides are hardly comparable.
+    /// Judges nothing, because the sides are not comparable.
     pub(crate) fn leave_open(&mut self) {
         let of_stages = self.stages.iter_mut().flat_map(|stage| {
             let metrics = stage.metrics.iter_mut().chain(&mut stage.host);
@@ -345,6 +345,12 @@ impl StageChange {
         is_part && metric.change.is_some_and(|ms| ms.abs() < MINOR * whole_ms.abs())
     }
 
+    /// What became of work in it.
+    pub(crate) fn word_of_work(&self, row: &WorkChange) -> &'static str {
+        let is_unlike = self.other_work.is_some() && row.change_ns != 0.0;
+        if is_unlike && row.presence() == Presence::Both { NOT_COMPARABLE } else { row.word() }
+    }
+
     /// Takes back the verdicts on what does not compare: programs may read nothing else.
     pub(crate) fn withdraw(&mut self) {
         let metrics = self.metrics.iter_mut().chain(&mut self.host);
@@ -416,8 +422,6 @@ impl OwnTime {
 /// Share of what the mean step changed by below which better or worse parts of it say little of the whole.
 const MINOR: f64 = 0.02;
 
-/// The word of a change that has another reason than the one that is asked for.
-const NOT_COMPARABLE: &str = "not comparable";
 /// Times of a whole step, and of a whole call.
 const OF_A_STEP: [&str; 4] = ["step_ms", "step_mean_ms", "step_p99_ms", OF_A_CALL];
 const OF_A_CALL: &str = "host_ms";
@@ -537,9 +541,18 @@ impl MetricChange {
 
     /// Both values and the change next to each other, without their unit: with digits enough to subtract.
     pub fn shown_row(&self) -> [Option<String>; 3] {
-        let sides = [self.before, self.after];
+        self.shown_row_with(self.digits_of_row())
+    }
+
+    /// Digits behind the point of a row, with which its values subtract.
+    pub fn digits_of_row(&self) -> usize {
         let both = self.before.zip(self.after);
-        let digits = both.map_or(self.digits(), |(a, b)| digits_to_subtract(a, b, self.digits()));
+        both.map_or(self.digits(), |(a, b)| digits_to_subtract(a, b, self.digits()))
+    }
+
+    /// [`Self::shown_row`] with as many digits as the other rows of a table.
+    pub fn shown_row_with(&self, digits: usize) -> [Option<String>; 3] {
+        let sides = [self.before, self.after];
         let [a, b] = sides.map(|value| Some(shown_with(value?, digits)));
         [a, b, self.change.map(|change| signed(change, digits))]
     }
@@ -690,6 +703,9 @@ pub struct WorkChange {
     /// Changes that several runs allow, ns; null: a side has one run or none, or the means that are shown say the opposite.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<[f64; 2]>,
+    /// What became of it in the words of the pages, such as `longer`, `new`, `within noise` or `not comparable`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub word: String,
 }
 
 impl WorkChange {

@@ -327,11 +327,11 @@ pub(crate) fn evaluate(condition: &Condition, of: &Comparison, strict: bool) -> 
     };
     let is_compared = |_: &&StageChange| outcome != Outcome::NotEvaluated;
     if let Some(why) = stage.filter(is_compared).and_then(|stage| stage.other_work.as_ref()) {
-        text.push_str(&format!("; hardly comparable: {why}"));
+        text.push_str(&format!("; not comparable: {why}"));
     } else if let Some(stage) = stage.filter(is_compared)
         && stage.metric(&condition.metric).is_some_and(|metric| stage.is_of_other_steps(metric))
     {
-        text.push_str(&format!("; hardly comparable: {OTHER_NUMBER}"));
+        text.push_str(&format!("; not comparable: {OTHER_NUMBER}"));
     }
     let (expected, condition) = (condition.expected, condition.text.clone());
     ConditionResult { condition, expected, outcome, text }

@@ -109,7 +109,7 @@ pub struct Noise {
     /// Whether every change that the runs allow reads 0.0 %.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub equal: bool,
-    /// Whether the sides are hardly comparable, so that nothing is judged.
+    /// Whether the sides are not comparable, so that nothing is judged.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unlike: bool,
     /// Whether the noise allows the number to be twice or half the one before, so that the runs do not tell.
@@ -150,6 +150,7 @@ impl Noise {
         let reads_zero = self.equal && change.abs() < READS_ZERO * before.abs();
         match () {
             () if change == 0.0 || reads_zero => "equal",
+            () if self.unlike => NOT_COMPARABLE,
             () if !self.is_judged() => INCONCLUSIVE,
             () if self.too_small => "too small",
             () => "within noise",
@@ -165,7 +166,7 @@ impl Noise {
     pub fn why_not_judged(self) -> Option<&'static str> {
         let is_range = matches!(self.method, NoiseMethod::RankTest | NoiseMethod::Separation);
         match (self.method, self.exceeds_value) {
-            _ if self.unlike => Some(UNLIKE),
+            _ if self.unlike => Some(NOT_COMPARABLE),
             (NoiseMethod::OneRunEach, _) => Some("one value per run"),
             (_, true) if is_range => Some("interval reaches 2x"),
             (_, true) => Some("± over 2x"),
@@ -181,8 +182,8 @@ pub(crate) fn either(reasons: impl Iterator<Item = &'static str>) -> Option<Stri
     (!reasons.is_empty()).then(|| reasons.join(", or "))
 }
 
-/// Why nothing is judged of such sides.
-pub(crate) const UNLIKE: &str = "the sides are hardly comparable";
+/// The word for a change that has another reason than the one that is asked for.
+pub const NOT_COMPARABLE: &str = "not comparable";
 
 /// The word of [`Noise::word`] for what the runs cannot tell.
 pub(crate) const INCONCLUSIVE: &str = "inconclusive";
@@ -236,6 +237,6 @@ mod tests {
         assert_eq!(of(true, false).word(0.0, 60.0), "equal");
         assert_eq!(of(false, true).word(0.1, 60.0), "too small");
         let unlike = Noise { unlike: true, ..of(false, false) };
-        assert_eq!(unlike.word(1.0, 60.0), INCONCLUSIVE);
+        assert_eq!(unlike.word(1.0, 60.0), NOT_COMPARABLE);
     }
 }

@@ -28,7 +28,7 @@ pub use comparability::{NOT_RECORDED, ORDER_OF_RUNS};
 pub use compare::{EmptyRun, Run, compare};
 pub use comparison::*;
 pub use condition::{Condition, ConditionError, NOISE_EXCEEDS};
-pub use judged::{GONE, Noise, NoiseMethod, NoiseText, Verdict, ends_text};
+pub use judged::{GONE, NOT_COMPARABLE, Noise, NoiseMethod, NoiseText, Verdict, ends_text};
 pub use lines::{NOT_COMPARED, WITH_CAVEATS};
 pub use metric::REST_OF_IDLE;
 pub use parts::{LAUNCH_GAPS, OTHER_IDLE, PartChange, Parts};

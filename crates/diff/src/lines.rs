@@ -10,7 +10,7 @@ use crate::comparison::{
     ComparedRun, Comparison, Difference, LibraryChange, MetricChange, MetricUnit, Per, Presence,
     StageChange, WorkChange, WorkKind, WorkSide, signed, signed_time,
 };
-use crate::judged::{GONE, Verdict, either};
+use crate::judged::{GONE, NOT_COMPARABLE, Verdict, either};
 use crate::next::next;
 use crate::noise::{ALPHA, is_tested, largest_p, median, smallest_p};
 use crate::verdict::{NAME_LIMIT, STAGES, STEP, is_unjudged, time_of, timed, versus};
@@ -150,7 +150,7 @@ pub(crate) struct Named<'c> {
 }
 
 impl Named<'_> {
-    /// `gemm_a +39.9 us`, or `2 attention kernels that replaced each other: +24.0 us net`.
+    /// `gemm_a +39.9 us`, or `1 attention kernel replaced by another: +24.0 us net`.
     fn text(&self, limit: usize) -> String {
         let change = signed_time(self.change_ns);
         match &self.rows[..] {
@@ -162,10 +162,19 @@ impl Named<'_> {
                     Some(WorkKind::Kernel) | None => format!("{class} kernels"),
                     Some(kind) => kind.word().to_owned(),
                 };
-                format!(
-                    "{} {what} that replaced each other: {change} net",
-                    count(rows.len() as u64)
-                )
+                let gone = rows.iter().filter(|row| row.presence() == Presence::Vanished).count();
+                let new = rows.iter().filter(|row| row.presence() == Presence::New).count();
+                match (what.strip_suffix('s'), gone, new) {
+                    (Some(one), 1.., 1..) if gone + new == rows.len() => {
+                        let by = if new == 1 { "another" } else { &format!("{new} others") };
+                        let gone = counted(gone as u64, one);
+                        format!("{gone} replaced by {by}: {change} net")
+                    }
+                    _ => format!(
+                        "{} {what} that took over calls: {change} net",
+                        count(rows.len() as u64)
+                    ),
+                }
             }
         }
     }
@@ -311,7 +320,7 @@ fn of_library(library: &LibraryChange) -> String {
     };
     let versions = match (library.is_other_version(), &library.before, &library.after) {
         (true, a, b) => {
-            let [a, b] = [a, b].map(|version| version.as_deref().unwrap_or("none or not known"));
+            let [a, b] = [a, b].map(|version| version.as_deref().unwrap_or("(absent or unknown)"));
             format!(" {a} → {b}")
         }
         (false, Some(version), _) => format!(" {version} on both sides"),
@@ -373,7 +382,7 @@ fn comparable(of: &Comparison) -> String {
         (true, true) => "yes".to_owned(),
         (true, false) => format!("yes ({})", texts.join("; ")),
         (false, _) => {
-            let degree = if of.unlike.is_empty() { WITH_CAVEATS } else { "hardly" };
+            let degree = if of.unlike.is_empty() { WITH_CAVEATS } else { "no" };
             let warned = format!("{degree}: {}", warnings.join(", "));
             std::iter::once(warned).chain(texts).collect::<Vec<_>>().join("; ")
         }
@@ -427,6 +436,7 @@ fn noise(of: &Comparison) -> String {
     let stages = timed(of);
     let both = || stages.iter().filter(|stage| stage.presence == Presence::Both);
     match (of.before.len(), of.after.len()) {
+        _ if !of.unlike.is_empty() => NOT_COMPARED.to_owned(),
         // No row has a noise that would need an explanation.
         _ if both().count() > 0 && both().all(|stage| stage.own_times.is_some()) => {
             NOT_COMPARED.to_owned()
@@ -455,8 +465,8 @@ fn noise(of: &Comparison) -> String {
             let errs = largest_p(a, b);
             format!(
                 "[ ] is the {:.0} % confidence interval of the change; a change counts if [ ] excludes 0 and it is at \
-                 least 1 %; exact rank test (Mann-Whitney) at 0.05: if the runs are independent, up to 1 in {:.0} \
-                 unchanged numbers will be flagged as changed",
+                 least 1 %; exact rank test (Mann-Whitney) at p ≤ 0.05: for independent runs, expect up to 1 false \
+                 alarm in {:.0} numbers",
                 // Never more than it is.
                 (100.0 * (1.0 - errs)).floor(),
                 (1.0 / errs + 1e-9).floor()
@@ -499,7 +509,7 @@ fn in_words(stage: &StageChange, metric: &MetricChange) -> String {
     let percent = metric.change_percent.map(|percent| format!("{} %", signed(percent, 1)));
     let percent = percent.unwrap_or_else(|| change_text(metric));
     match stage.word(metric) {
-        "equal" => "equal".to_owned(),
+        word @ ("equal" | NOT_COMPARABLE) => word.to_owned(),
         word => format!("{percent}, {word}"),
     }
 }

@@ -200,9 +200,11 @@ pub(crate) fn of_stage(
         let all = view.row.kernel_sum_ns.map(|ns| ns as f64 / units.all);
         let sum = if units.is_warm { Some(kernels.ns) } else { all };
         found.noisy("kernel_ms", sum.map(|ns| ns / NS_PER_MS), kernels.relative_error());
+        let kernels = view.row.kernels.map(|n| n as f64 / units.all);
         match view.row.kernels_per_instance_median.filter(|_| units.is_even) {
             Some(median) => found.count("kernels", Some(median as f64 / units.per_instance)),
-            None => found.add("kernels", view.row.kernels.map(|n| n as f64 / units.all)),
+            None if launches_as_many(view) => found.count("kernels", kernels),
+            None => found.add("kernels", kernels),
         }
         for (class, time) in classes {
             // That no kernel ran is as sure as that two of them took the same time.
@@ -220,6 +222,13 @@ pub(crate) fn of_stage(
         found.add(kind.name, Some(part.map_or(0.0, |part| part.percent)));
     }
     found.with_noise_of_steps(error_of_steps)
+}
+
+/// Whether all of several calls launched the same number of kernels.
+fn launches_as_many(view: &StageView<'_>) -> bool {
+    let row = view.row;
+    let ends = row.kernels_per_instance_min.zip(row.kernels_per_instance_max);
+    row.instances.is_some_and(|calls| calls > 1) && ends.is_some_and(|(least, most)| least == most)
 }
 
 /// Standard error of a number relative to it, and the observations behind it.

@@ -94,7 +94,7 @@ pub(crate) fn next(of: &Comparison) -> String {
         }
         Outlook::Same | Outlook::Undecided if !open_stages(of).is_empty() => {
             return format!(
-                "record more runs, interleaved, to judge {}",
+                "record more runs, interleaved, to decide on {}",
                 open_stages(of).join(" and ")
             );
         }
@@ -153,7 +153,7 @@ fn keep_or_drop(of: &Comparison, stages: &[&StageChange]) -> String {
     }];
     let open = open_stages(of);
     if !open.is_empty() {
-        texts.push(format!("record more runs, interleaved, to judge {}", open.join(" and ")));
+        texts.push(format!("record more runs, interleaved, to decide on {}", open.join(" and ")));
     }
     if let Some((stage, _)) = busier(stages).filter(|_| of.outlook() == Outlook::Better) {
         let all = large_work(stage).named;

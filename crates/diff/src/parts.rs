@@ -7,7 +7,9 @@ use stage2_contract::order::Order as _;
 use crate::comparison::{
     MetricChange, MetricUnit, Presence, StageChange, WorkChange, WorkKind, WorkSide,
 };
-use crate::judged::{GONE, INCONCLUSIVE, Noise, NoiseMethod, UNLIKE, Verdict, either, ends_text};
+use crate::judged::{
+    GONE, INCONCLUSIVE, NOT_COMPARABLE, Noise, NoiseMethod, Verdict, either, ends_text,
+};
 use crate::metric::class_metric;
 use crate::noise::{Centre, Expected, judge};
 
@@ -147,7 +149,7 @@ impl Parts<'_> {
         let has_several_runs =
             self.whole.is_some_and(|whole| whole.before_runs.len().min(whole.after_runs.len()) > 1);
         if self.rows.iter().any(|part| part.noise.unlike) {
-            return Some(UNLIKE.to_owned());
+            return Some(NOT_COMPARABLE.to_owned());
         }
         let open = self.rows.iter().filter(|part| !part.is_judged() && !part.is_beyond_noise());
         let why = open.filter_map(|part| match part.noise.method {

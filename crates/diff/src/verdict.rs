@@ -43,7 +43,7 @@ pub enum Outlook {
     Same,
     /// Nothing is known to have changed, and a time or the tokens per second of a stage are inconclusive.
     Undecided,
-    /// Several runs would tell, or the sides are hardly comparable.
+    /// Several runs would tell, or the sides are not comparable.
     NotJudged,
 }
 
@@ -111,6 +111,7 @@ pub(crate) fn verdict(of: &Comparison) -> String {
     let outlook = of.outlook();
     // The head then states it once for all.
     let is_open = outlook == Outlook::NotJudged;
+    let is_unlike = is_open && !of.unlike.is_empty();
     let by_rate = of.has_other_concurrency();
     let changed =
         stages.iter().filter_map(|stage| Some((*stage, changed_stage(stage, by_rate)?.text)));
@@ -121,7 +122,8 @@ pub(crate) fn verdict(of: &Comparison) -> String {
         true => {
             let known = |stage: &&StageChange| stage.presence == Presence::Both;
             let all = stages.iter().copied().filter(known);
-            all.filter_map(|stage| Some((stage, time_change(stage, is_open)?))).take(1).collect()
+            let all = all.filter_map(|stage| Some((stage, time_change(stage, is_open)?)));
+            all.take(usize::from(!is_unlike)).collect()
         }
         false => changed,
     };
@@ -145,7 +147,7 @@ pub(crate) fn verdict(of: &Comparison) -> String {
     let is_rate_other = rate.is_some_and(|rate| rate.verdict.is_change());
     let named = texts.len() - usize::from(is_same && is_rate_other);
     let is_timed_alike = stages.iter().all(|stage| stage.own_times.is_none());
-    if is_same && is_timed_alike {
+    if is_same && is_timed_alike && !is_unlike {
         texts.extend(other_metrics(of, &stages, rate).into_iter().chain(changed_work(&stages)));
     }
     if outlook == Outlook::Better {
@@ -182,7 +184,9 @@ pub(crate) fn verdict(of: &Comparison) -> String {
         Outlook::Mixed => format!("Mixed{with_caveats} {basis}"),
         Outlook::Undecided => format!("Undecided {basis}"),
         Outlook::Changed => format!("Changed {basis}"),
-        Outlook::NotJudged if !is_timed_alike => format!("Times not comparable {basis}"),
+        Outlook::NotJudged if is_unlike || !is_timed_alike => {
+            format!("Times not comparable {basis}")
+        }
         Outlook::NotJudged => format!("Inconclusive {basis}"),
         Outlook::Same => {
             let what = match of.has_single_run() || of.has_too_few_runs() {
@@ -373,7 +377,6 @@ fn held(metric: &MetricChange, is_open: bool) -> String {
     let is_said = is_open && metric.word() == INCONCLUSIVE;
     match (metric.word(), noise) {
         ("equal", _) => "equal".to_owned(),
-        _ if metric.noise.unlike => format!("{change}{}", time()),
         _ if metric.verdict.is_change() => format!("{change}{ends}{}", time()),
         ("too small", _) => format!("{change}{ends}, too small to count"),
         (INCONCLUSIVE, Some(noise @ NoiseText::ExceedsValue)) if is_said => {

@@ -157,6 +157,7 @@ fn row(
         verdict,
         noise,
         interval,
+        word: String::new(),
     }
 }
 

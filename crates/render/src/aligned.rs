@@ -1,8 +1,11 @@
 //! Markdown of our own pages -> text for a terminal: wrapped paragraphs, and tables of aligned columns that fit its width.
 
 use pulldown_cmark::{Alignment, Event, Options, Parser, Tag, TagEnd};
+use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::ABSENT;
 use stage2_contract::text::{broken, wrapped};
+
+use crate::table::KERNELS;
 
 /// A text of several words wraps in a column that is wider than this.
 const NARROW: usize = 16;
@@ -88,7 +91,10 @@ impl Table {
             columns.iter().map(Column::least).sum::<usize>() + gaps
         };
         while needed(&beside) > width && beside.len() > 1 {
-            let text = beside.iter().skip(1).rposition(|column| !column.is_number);
+            // What nearly no row has first.
+            let of_few = beside.iter().skip(1).rposition(Column::is_of_few);
+            let text =
+                of_few.or_else(|| beside.iter().skip(1).rposition(|column| !column.is_number));
             below.insert(0, beside.remove(text.map_or(beside.len() - 1, |at| at + 1)));
         }
         let mut widths: Vec<usize> =
@@ -99,6 +105,11 @@ impl Table {
             let more = column.natural().saturating_sub(*width).min(room);
             *width += more;
             room -= more;
+        }
+        for (column, width) in beside.iter_mut().zip(&widths) {
+            if column.heading == KERNELS {
+                column.cells = one_line_each(&column.cells, *width);
+            }
         }
         let headings = beside.iter().map(|column| column.heading.as_str());
         let mut out = line_up(headings.collect(), &beside, &widths, true);
@@ -140,6 +151,12 @@ impl Column {
         self.cells.iter().map(|cell| length(cell)).max().unwrap_or(0)
     }
 
+    /// Whether nearly all of its cells are empty.
+    fn is_of_few(&self) -> bool {
+        let empty = self.cells.iter().filter(|cell| cell.is_empty() || *cell == ABSENT).count();
+        !self.is_number && empty * 5 >= self.cells.len() * 4
+    }
+
     /// The width at which nothing wraps.
     fn natural(&self) -> usize {
         self.of_cells().max(length(&self.heading))
@@ -159,6 +176,44 @@ impl Column {
     }
 }
 
+/// Names of kernels in lines of a width: both of a pair, and each without its middle, of which as much stays as tells them
+/// apart.
+fn one_line_each(cells: &[String], width: usize) -> Vec<String> {
+    let names = |cell: &String| cell.split(PAIRED).map(str::to_owned).collect::<Vec<_>>();
+    let all: Vec<String> = cells.iter().flat_map(names).collect();
+    let room = width.saturating_sub(PAIRED.trim_end().chars().count());
+    let cut = |name: &str, head: usize| {
+        let length = length(name);
+        if length <= room {
+            return name.to_owned();
+        }
+        let tail = room.saturating_sub(head + 1);
+        let ends = name.chars().take(head).chain(['…']).chain(name.chars().skip(length - tail));
+        ends.collect()
+    };
+    let tied = |name: String| name.replace(' ', TIED);
+    let mut heads: Vec<usize> = (room / 4..room).collect();
+    heads.order_by_key(|head| head.abs_diff(room / 2));
+    let different = |head: &usize| {
+        let shown: std::collections::BTreeSet<String> =
+            all.iter().map(|name| cut(name, *head)).collect();
+        shown.len()
+    };
+    let most = heads.iter().map(different).max();
+    let head = heads.iter().copied().find(|head| Some(different(head)) == most);
+    let head = head.unwrap_or(room / 2);
+    let shown = |cell: &String| {
+        let names = cell.split(PAIRED).map(|name| tied(cut(name, head)));
+        names.collect::<Vec<_>>().join(PAIRED)
+    };
+    cells.iter().map(shown).collect()
+}
+
+/// Between the names of a kernel before and after.
+const PAIRED: &str = " → ";
+/// Stands for a space at which no line breaks.
+const TIED: &str = "\u{1}";
+
 /// The cells of a row, each in lines of its width: texts to the left, numbers to the right. Headings end in one line.
 fn line_up(cells: Vec<&str>, columns: &[Column], widths: &[usize], is_heading: bool) -> String {
     let cells: Vec<Vec<String>> =
@@ -173,7 +228,7 @@ fn line_up(cells: Vec<&str>, columns: &[Column], widths: &[usize], is_heading: b
             if column.is_number { format!("{text:>width$}") } else { format!("{text:width$}") }
         });
         let line = texts.collect::<Vec<_>>().join(GAP);
-        out.push_str(&format!("{}\n", line.trim_end()));
+        out.push_str(&format!("{}\n", line.trim_end().replace(TIED, " ")));
     }
     out
 }
@@ -200,6 +255,19 @@ mod tests {
 
 The table leaves out 1 range outside of the model.
 ";
+
+    #[test]
+    fn kernels_keep_one_line_each_and_stay_different() {
+        let names =
+            ["scale_a_very_long_name_<float, 1, 2>", "scale_a_very_long_name_<half, 1, 2>", "b"];
+        let row = |name: &&str| format!("| `{name}` → `{name}_v2` | 1.0 |\n");
+        let rows: String = names.iter().map(row).collect();
+        let page = aligned(&format!("| GPU work | us |\n| --- | ---: |\n{rows}"), 40);
+        let lines: Vec<&str> = page.lines().skip(2).collect();
+        assert_eq!(lines.len(), 6, "a line for each name of a pair, and an empty one: {page}");
+        assert!(lines[0].contains('…') && lines[0] != lines[2], "{page}");
+        assert!(!page.contains(TIED) && page.lines().all(|line| length(line) <= 40), "{page}");
+    }
 
     #[test]
     fn a_page_fits_and_keeps_every_word() {

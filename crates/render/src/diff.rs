@@ -11,8 +11,8 @@ mod words;
 use stage2_contract::text::numbers::{ABSENT, count, counted};
 use stage2_contract::text::{code_in_text, listed, plain, shorten, shorten_words};
 use stage2_diff::{
-    ComparedRun, Comparison, ConditionResult, Diff, Difference, NOISE_EXCEEDS, Outcome,
-    WITH_CAVEATS,
+    ComparedRun, Comparison, ConditionResult, Diff, Difference, NOISE_EXCEEDS, Outcome, Outlook,
+    WITH_CAVEATS, signed,
 };
 use stage2_model::finding::Id;
 use stage2_model::{Finding, Severity};
@@ -175,14 +175,22 @@ pub fn screens(diff: &Diff, width: usize, height: usize) -> String {
     if let Some(first) = sides::first(diff) {
         let heading = aligned(&format!("# {}\n", plain(&sides::heading(first))), width);
         let with = |(stages, lines): &(usize, usize)| {
-            let verdicts = screen::items(&pair_verdicts(diff), width, *lines);
-            let table = aligned(&sides::table(diff, *stages), width);
-            let next = screen::next_of_all(diff, width).join("\n");
-            format!("{heading}{verdicts}\n{}\n\n{next}\n", table.trim_end())
+            let verdicts = match *lines {
+                0 | 1 => screen::items(&short_verdicts(diff, width), width, 1),
+                _ => screen::items(&pair_verdicts(diff), width, *lines),
+            };
+            let table = sides::table(diff, *stages);
+            // The last line names what else there is.
+            let end = table.find(sides::ALSO).filter(|_| *lines == 0).unwrap_or(table.len());
+            let table = aligned(table.get(..end).unwrap_or(&table), width);
+            let table = if *stages == 0 { "" } else { &format!("{}\n\n", table.trim_end()) };
+            let most = if *lines < 2 { NEXT } else { usize::MAX };
+            let next = screen::next_of_all(diff, width, most).join("\n");
+            format!("{heading}{verdicts}\n{table}{next}\n")
         };
         let fits = |screen: &String| screen.lines().count() <= screen::room(height);
         let mut all = SIDES.iter().map(with);
-        return all.find(fits).unwrap_or_else(|| with(&(1, 1)));
+        return all.find(fits).unwrap_or_else(|| with(&(0, 0)));
     }
     let screen = |of: &Comparison| screen::screen(of, width, height).join("\n") + "\n";
     diff.comparisons.iter().map(screen).collect::<Vec<_>>().join("\n")
@@ -200,8 +208,71 @@ fn all_sides(diff: &Diff) -> String {
 }
 
 /// What of all sides fits a terminal, the first that does: stages in their table, and lines of the verdict of a pair.
-const SIDES: [(usize, usize); 6] =
-    [(sides::STAGES, usize::MAX), (2, usize::MAX), (2, 3), (1, usize::MAX), (1, 3), (1, 2)];
+const SIDES: [(usize, usize); 7] = [
+    (sides::STAGES, usize::MAX),
+    (2, usize::MAX),
+    (2, 3),
+    (1, usize::MAX),
+    (sides::STAGES, 1),
+    (1, 1),
+    (1, 0),
+];
+
+/// Lines of what to do next, where there is little room.
+const NEXT: usize = 2;
+
+/// A line for each pair with its largest changes: `a1 → b2: decode -71.0 %, tokens/s +249 %, with caveats`.
+fn short_verdicts(diff: &Diff, width: usize) -> Vec<String> {
+    let short = |of: &Comparison| {
+        let pair = page_title(of);
+        if let Some(caution) = of.caution() {
+            return format!("{pair}: {}", lower_first(caution.trim_end_matches('.')));
+        }
+        let mut changes: Vec<String> = Vec::new();
+        for stage in of.of_model() {
+            let numbers = [("", stage.time()), ("tokens/s ", stage.metric("tokens_per_s"))];
+            let mut name = format!("{} ", shorten(&stage.stage, LABEL_CHARS / 4));
+            for (what, metric) in numbers {
+                let changed = metric.filter(|metric| metric.verdict.is_change());
+                let percent = changed.and_then(|metric| metric.relative_percent());
+                let Some(percent) = percent.filter(|_| stage.other_work.is_none()) else {
+                    continue;
+                };
+                let digits = if percent.abs() < 100.0 { 1 } else { 0 };
+                changes.push(format!("{name}{what}{} %", signed(percent, digits)));
+                name.clear();
+            }
+        }
+        let (head, _) = of.verdict.split_once([',', '(', ':']).unwrap_or((&of.verdict, ""));
+        let is_warned = of.differences.iter().any(|d| d.severity >= Severity::Warning);
+        let end = if is_warned { format!(", {WITH_CAVEATS}") } else { String::new() };
+        let head = lower_first(head.trim_end());
+        let mut said = match (changes.is_empty(), of.outlook()) {
+            (false, Outlook::Changed) => String::new(),
+            (false, _) => format!("{head}: "),
+            (true, _) => head,
+        };
+        let room = width.saturating_sub(pair.chars().count() + end.chars().count() + 6);
+        for (at, change) in changes.iter().enumerate() {
+            let between = if at == 0 { "" } else { ", " };
+            let used = said.chars().count() + between.len() + change.chars().count();
+            let more = if at + 1 == changes.len() { 0 } else { ", …".chars().count() };
+            if at > 0 && used + more > room {
+                said.push_str(", …");
+                break;
+            }
+            said.push_str(&format!("{between}{change}"));
+        }
+        format!("{pair}: {said}{end}")
+    };
+    diff.comparisons.iter().map(short).collect()
+}
+
+/// A sentence behind a colon.
+fn lower_first(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
+}
 
 /// The verdict of each pair with what is to be known before it.
 fn pair_verdicts(diff: &Diff) -> Vec<String> {
@@ -244,7 +315,7 @@ pub fn warnings(diff: &Diff) -> Vec<Finding> {
     diff.comparisons.iter().flat_map(of).collect()
 }
 
-/// That conditions compare runs that are hardly comparable.
+/// That conditions compare runs that are not comparable.
 pub fn unlike(diff: &Diff) -> Vec<Finding> {
     let unlike = diff.comparisons.iter().filter(|of| !of.unlike.is_empty());
     let finding = |of: &Comparison| {

@@ -8,6 +8,8 @@ use stage2_contract::text::{code, plain, shorten};
 
 /// Rows of most tables; metrics.json has them all.
 pub const ROWS: usize = 200;
+/// The heading of kernels, copies and fills, whose names are long.
+pub(crate) const KERNELS: &str = "GPU work";
 /// Characters of a name in a cell.
 pub const NAME_CHARS: usize = 160;
 

@@ -323,7 +323,10 @@ fn no_difference_needs_a_judgement_of_every_main_number() {
     let start = "Undecided (4 vs 4 runs): prefill median call time +62.6 % [";
     assert!(one.verdict.starts_with(start), "{}", one.verdict);
     assert!(one.verdict.ends_with("], inconclusive"), "named once: {}", one.verdict);
-    assert_eq!(line(&one, "next"), "record more runs, interleaved, to judge prefill time +62.6 %");
+    assert_eq!(
+        line(&one, "next"),
+        "record more runs, interleaved, to decide on prefill time +62.6 %"
+    );
     let two = found(&side(calm, wild, wild), &side(stirred, wilder, wilder));
     assert!(two.verdict.ends_with("; prefill time +62.6 % is inconclusive"), "{}", two.verdict);
     let none = found(&side(calm, calm, calm), &side(stirred, stirred, stirred));
@@ -342,7 +345,10 @@ fn the_line_noise_has_the_true_level_of_the_interval_and_how_often_the_test_errs
             said.starts_with(&format!("[ ] is the {level} % confidence interval")),
             "{a} {b}: {said}"
         );
-        assert!(said.contains(&format!("up to 1 in {errs} unchanged numbers")), "{a} {b}: {said}");
+        assert!(
+            said.contains(&format!("up to 1 false alarm in {errs} numbers")),
+            "{a} {b}: {said}"
+        );
     }
 }
 
@@ -361,7 +367,7 @@ fn a_stage_that_is_not_judged_stands_in_the_verdict() {
     let next = line(&found, "next");
     assert_eq!(
         next,
-        "the change helps: keep it; record more runs, interleaved, to judge prefill time +42.4 %"
+        "the change helps: keep it; record more runs, interleaved, to decide on prefill time +42.4 %"
     );
 }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use stage2_diff::{
-    ComparedRun, Comparison, ConditionResult, Diff, Difference, Outcome, Outlook, PartChange,
-    Parts, Presence, StageChange, WorkChange, digits_to_subtract, signed,
+    ComparedRun, Comparison, ConditionResult, Diff, Difference, NOT_COMPARED, Outcome, Outlook,
+    PartChange, Parts, Presence, StageChange, WorkChange, digits_to_subtract, signed,
 };
 use stage2_model::{AnswerLine, Severity};
 
@@ -79,10 +79,10 @@ pub fn html(diff: &Diff, links: &BTreeMap<String, String>) -> String {
 
 /// A bar for the time of the first stage on each side, with what noise allows; all begin at 0.
 fn chart_of_sides(diff: &Diff) -> Option<String> {
-    let (of, bars) = sides::chart(diff)?;
+    let (of, bars, others) = sides::chart(diff)?;
     let ends = bars.iter().flat_map(|bar| bar.allowed_ms.into_iter().flatten().chain([bar.ms]));
     let most = ends.filter(|ms| ms.is_finite()).fold(0.0f64, f64::max);
-    if most <= 0.0 || bars.len() < 3 {
+    if most <= 0.0 || bars.len() < 2 {
         return None;
     }
     let place = |ms: f64| (ms / most * 100.0).clamp(0.0, 100.0);
@@ -106,10 +106,14 @@ fn chart_of_sides(diff: &Diff) -> Option<String> {
         )
     };
     let rows: String = bars.iter().enumerate().map(row).collect();
+    let others = match others.is_empty() {
+        true => String::new(),
+        false => format!(" Not comparable, and so not shown: {}.", breakable(&others.join(", "))),
+    };
     Some(format!(
         "<h2>{}</h2>\n<div class=\"table\"><table class=\"strips sides\">\n<thead><tr><th>Side</th><th></th>\
          <th class=\"n\">Time</th><th>Difference</th></tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n\
-         <p class=\"legend\">Bars begin at 0. The line is the range that noise allows.</p>\n",
+         <p class=\"legend\">Bars begin at 0. The line is the range that noise allows.{others}</p>\n",
         escaped(&of)
     ))
 }
@@ -131,7 +135,9 @@ fn comparison(
             let label = escaped(&line.label);
             let said = match line.text.split_once(COMMAND) {
                 Some((what, words)) if line.label == "next" => {
-                    format!("{}<code>{COMMAND}{}</code>", breakable(what), breakable(words))
+                    // As it is to be copied.
+                    let words = escaped(words);
+                    format!("{}<pre><code>{COMMAND}{words}</code></pre>", breakable(what))
                 }
                 _ => with_code(&line.text, breakable),
             };
@@ -140,7 +146,9 @@ fn comparison(
             let kind = if is_warning { " class=\"fair\"" } else { "" };
             format!("<div{kind}><dt>{label}</dt><dd>{said}</dd></div>\n")
         };
-        of.lines.iter().filter(|line| labels.contains(&line.label.as_str())).map(line).collect()
+        let says =
+            |line: &&AnswerLine| labels.contains(&line.label.as_str()) && line.text != NOT_COMPARED;
+        of.lines.iter().filter(says).map(line).collect()
     };
     // Of several pairs, each would have them.
     let id = |id: &str| if is_single { format!(" id=\"{id}\"") } else { String::new() };
@@ -148,11 +156,10 @@ fn comparison(
     let numbers = |stage: &StageChange| {
         let is_first = first.is_some_and(|first| first.stage == stage.stage);
         // Parts of steps that do other work say nothing.
-        let has_picture = !is_first && stage.other_work.is_none();
+        let has_picture = !is_first && stage.other_work.is_none() && of.unlike.is_empty();
         let picture = if has_picture { bars(stage, of) } else { String::new() };
         let numbers = marked(&details(of, stage));
-        let said = format!("{}: {}", stage.stage, whole_of(stage));
-        let said = escaped(said.trim_end_matches(':'));
+        let said = escaped(&format!("{}: all metrics and kernels", stage.stage));
         format!("<details>\n<summary>{said}</summary>\n{picture}{numbers}</details>\n")
     };
     let picture: Option<String> = first.map(|stage| {
@@ -182,7 +189,11 @@ fn comparison(
         marked(&note)
     );
     let picture = picture.unwrap_or_default();
-    let all = [&runs, &picture, &numbers, &others];
+    let conditions_of = match of.conditions.is_empty() {
+        true => String::new(),
+        false => format!("<div{}>\n{}</div>\n", id("conditions"), marked(&condition_table(of))),
+    };
+    let all = [&conditions_of, &runs, &picture, &numbers, &others];
     let is_there = |(at, _): &(&str, &str)| {
         ["sides", "stages"].contains(at) || all.iter().any(|html| html.contains(&id(at)))
     };
@@ -193,26 +204,26 @@ fn comparison(
     let links = if is_single { format!("<nav>{links}</nav>\n") } else { links };
     format!(
         "<section id=\"comparison-{at}\">\n<h1>Comparison: {}</h1>\n<div class=\"answer\">\n{}<div class=\"{}\">\n<p class=\"verdict\">{}</p>\n\
-         </div>\n<dl>\n{}</dl>\n</div>\n{links}{open}{picture}<dl class=\"answer\">\n{}</dl>\n<div class=\"stages\"{}>\n{}</div>\n{}{runs}\
+         </div>\n<dl>\n{}</dl>\n</div>\n{links}{open}{conditions_of}<div class=\"stages\"{}>\n{}</div>\n{picture}<dl class=\"answer\">\n{}</dl>\n{runs}\
          <h2{}>Commands and reports</h2>\n<dl class=\"answer runs\">\n{}</dl>\n{numbers}{others}{close}</section>\n",
         breakable(&page_title(of)),
         conditions(of) + &caution.unwrap_or_default(),
         kind(of),
         with_code(&tied(&of.verdict), escaped),
         lines(&FIRST_LINES),
-        lines(&OTHER_LINES),
         id("stages"),
         by_column(&marked(&stage_table(of))),
-        marked(&condition_table(of)),
+        lines(&OTHER_LINES),
         id("sides"),
         both_sides(of, reports),
     )
 }
 
 /// The sections of the page of a pair.
-const SECTIONS: [(&str, &str); 6] = [
-    ("parts", "Parts of the step"),
+const SECTIONS: [(&str, &str); 7] = [
+    ("conditions", "Conditions"),
     ("stages", "Stages"),
+    ("parts", "Parts of the step"),
     ("runs", "Individual runs"),
     ("sides", "Commands and reports"),
     ("numbers", "All numbers"),
@@ -383,8 +394,8 @@ fn single_runs(of: &Comparison, id: impl Fn(&str) -> String) -> String {
     format!(
         "<h2{}>Individual runs</h2>\n<div class=\"table\"><table class=\"strips\">\n<thead><tr><th>Number</th>\
          <th>Side</th><th class=\"n end\">Min</th><th class=\"n\">Median</th><th class=\"n end\">Max</th>\
-         <th>Each run</th></tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n<p class=\"legend\">Each dot is a run, and the line is the median. Both \
-         sides of a number share one scale, which does not begin at 0.</p>\n\
+         <th>Each run</th></tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n<p class=\"legend\">Each circle is a run before, each diamond a run after, and the line is the median. Both \
+         sides of a number share one scale from the lowest to the highest run.</p>\n\
          <details>\n<summary>Values of each run</summary>\n{}</details>\n",
         id("runs"),
         marked(&run_values(of, &numbers))
@@ -393,6 +404,10 @@ fn single_runs(of: &Comparison, id: impl Fn(&str) -> String) -> String {
 
 /// Where the least and the most run of a number stand in its strip, percent.
 const STRIP: (f64, f64) = (3.0, 97.0);
+
+/// The marks of runs, so that the sides differ without colour as well.
+const CIRCLE: &str = "M-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0-9 0z";
+const DIAMOND: &str = "M0-6L6 0 0 6-6 0z";
 
 /// Both sides of a number; nothing where a side does not have it.
 fn strips(of: &Comparison, number: &OfRuns<'_>) -> Option<String> {
@@ -408,6 +423,12 @@ fn strips(of: &Comparison, number: &OfRuns<'_>) -> Option<String> {
         true => STRIP.0 + (value - least) / (most - least) * (STRIP.1 - STRIP.0),
         false => 50.0,
     };
+    let unit = number.name.rsplit_once(", ").map_or("", |(_, unit)| unit);
+    let [low, high] = [least, most].map(|end| metric.shown(end));
+    let scale = format!(
+        "<div class=\"scale\"><span>{low}</span><span>{high} {}</span></div>",
+        escaped(unit)
+    );
     let mut head = format!("<td rowspan=\"2\">{}</td>", escaped(&number.name));
     let mut out = String::new();
     for (side, runs, values, median) in sides {
@@ -417,8 +438,9 @@ fn strips(of: &Comparison, number: &OfRuns<'_>) -> Option<String> {
             let run = run.map_or_else(String::new, |run| format!("{run}: "));
             let said = escaped(&format!("{run}{}", metric.shown(*value)));
             let x = place(*value);
+            let shape = if side == "before" { CIRCLE } else { DIAMOND };
             format!(
-                "<circle class=\"{side}\" cx=\"{x:.2}%\" cy=\"50%\" r=\"4.5\"><title>{said}</title></circle>"
+                "<svg x=\"{x:.2}%\" y=\"50%\"><path class=\"{side}\" d=\"{shape}\"><title>{said}</title></path></svg>"
             )
         };
         let dots: String = values.iter().enumerate().map(dot).collect();
@@ -430,8 +452,9 @@ fn strips(of: &Comparison, number: &OfRuns<'_>) -> Option<String> {
             "<tr>{head}<td>{side}</td><td class=\"n end\">{low}</td><td class=\"n\">{middle}</td>\
              <td class=\"n end\">{high}</td><td><svg role=\"img\" aria-label=\"{} runs {side}\">\
              <line class=\"axis\" x1=\"0\" x2=\"100%\" y1=\"50%\" y2=\"50%\"/><line class=\"median\" \
-             x1=\"{x:.2}%\" x2=\"{x:.2}%\" y1=\"0\" y2=\"100%\"/>{dots}</svg></td></tr>\n",
-            values.len()
+             x1=\"{x:.2}%\" x2=\"{x:.2}%\" y1=\"0\" y2=\"100%\"/>{dots}</svg>{}</td></tr>\n",
+            values.len(),
+            if side == "after" { scale.as_str() } else { "" }
         ));
         head.clear();
     }
@@ -659,7 +682,7 @@ fn bars(stage: &StageChange, of: &Comparison) -> String {
          <th class=\"n\">Change (%)</th><th>Difference</th><th class=\"n\">± or interval</th></tr></thead>\n\
          <tbody>\n{bars}</tbody></table></div>\n{notes}{}",
         named::WINDOW,
-        if has_bars { "<th></th>" } else { "" },
+        if has_bars { "<th>Shorter to the left, longer to the right</th>" } else { "" },
         smaller
     )
 }

@@ -3,15 +3,15 @@
 use stage2_contract::text::numbers::counted;
 use stage2_contract::text::{shorten, wrapped_at_most};
 use stage2_diff::{
-    Comparison, Diff, Difference, GONE, LAUNCH_GAPS, MetricChange, MetricUnit, NOT_COMPARED,
-    NoiseMethod, OTHER_IDLE, Outcome, PartChange, Parts, Per, Presence, StageChange, signed,
-    signed_time,
+    Comparison, Diff, Difference, GONE, LAUNCH_GAPS, MetricChange, MetricUnit, NOT_COMPARABLE,
+    NOT_COMPARED, NoiseMethod, OTHER_IDLE, Outcome, PartChange, Parts, Per, Presence, StageChange,
+    signed, signed_time,
 };
 
 use stage2_model::{AnswerLine, Severity};
 
 use super::parts::{Room, Shown, part_name, shown_parts, sign_less, whole, why_open};
-use super::tables::{ONE_VALUE, is_shown, rate, side_cells, stage_time, value_cell};
+use super::tables::{ONE_VALUE, is_shown, is_unlike, rate, side_cells, stage_time, value_cell};
 use super::{COMMAND, page_title, title};
 
 /// Columns of the whole page, and of a terminal whose width is not known.
@@ -139,6 +139,9 @@ pub(super) fn screen(of: &Comparison, width: usize, height: usize) -> Vec<String
         };
         let below = BELOW.iter().zip(limits).map(below).filter(|(label, _)| is_news(label));
         let mut below: Vec<(&str, Vec<String>)> = below.collect();
+        // A line that names nothing is missing.
+        let is_empty = |lines: &[String]| matches!(lines, [only] if only.ends_with(":…"));
+        below.iter_mut().filter(|(_, of)| is_empty(of)).for_each(|(_, of)| of.clear());
         let is_missing = |lines: &[String]| lines.last().is_none_or(|last| last.ends_with('…'));
         let is_cut = |lines: &[String]| lines.last().is_some_and(|last| last.ends_with(CUT));
         let cut = below.iter().filter(|(_, lines)| is_cut(lines)).count();
@@ -151,6 +154,9 @@ pub(super) fn screen(of: &Comparison, width: usize, height: usize) -> Vec<String
         }
         let left_out = below.iter().filter(|(_, lines)| is_missing(lines));
         let left_out: Vec<&str> = left_out.map(|(label, _)| *label).collect();
+        for (_, lines) in below.iter_mut().filter(|(label, _)| *label == "comparable") {
+            count_left_out(of, lines, width);
+        }
         all.extend(below.into_iter().flat_map(|(_, lines)| lines));
         // In the first line if there is no room for another one.
         let title_chars = all.first().map_or(0, |title| title.chars().count());
@@ -202,10 +208,11 @@ fn short_title(of: &Comparison, limit: usize) -> String {
 pub(super) fn picture(of: &Comparison, width: usize) -> Vec<String> {
     let width = width.clamp(WIDTHS.0, WIDTHS.1);
     let mut lines = top(of, width, (usize::MAX, usize::MAX));
-    lines.extend(bars(of, width, BARS, Nothing, "below"));
+    lines.extend(bars(of, width, BARS, Nothing, "a table below"));
     lines.push(String::new());
     // The rows of the stages have the times.
-    let labels = of.lines.iter().map(|line| line.label.as_str()).filter(|label| *label != "time");
+    let says = |line: &&AnswerLine| line.label != "time" && line.text != NOT_COMPARED;
+    let labels = of.lines.iter().filter(says).map(|line| line.label.as_str());
     lines.extend(labels.flat_map(|label| labelled(of, label, width, usize::MAX)));
     lines
 }
@@ -238,7 +245,7 @@ fn stages(of: &Comparison, width: usize) -> Vec<String> {
             (Presence::Vanished, _) => GONE,
             (Presence::Both, None) => match stage.own_text() {
                 Some(times) => {
-                    let word = "not comparable".to_owned();
+                    let word = NOT_COMPARABLE.to_owned();
                     rows.push([name, format!("p50 {times}"), String::new(), String::new(), word]);
                     continue;
                 }
@@ -325,6 +332,10 @@ fn row(
     stage: &StageChange,
 ) -> [String; 5] {
     let [a, b] = side_cells(metric);
+    if is_unlike(metric) {
+        let values = format!("{label}{a} → {b} {unit}");
+        return [name, values, String::new(), String::new(), NOT_COMPARABLE.to_owned()];
+    }
     let percent = metric.relative_percent().map(|percent| format!("{} %", signed(percent, 1)));
     let is_one = metric.noise.method == NoiseMethod::OneRunEach && metric.change != Some(0.0);
     let why = || if is_one { ONE_VALUE } else { metric.why_absent().unwrap_or_default() };
@@ -335,9 +346,10 @@ fn row(
     [name, format!("{label}{a} → {b} {unit}"), percent.unwrap_or_default(), noise, verdict]
 }
 
-/// The stages whose parts say something: those of steps that do other work do not.
+/// The stages whose parts say something: those of steps that do other work, and of other programs, do not.
 fn alike(of: &Comparison) -> impl Iterator<Item = &StageChange> {
-    of.stages.iter().filter(|stage| is_shown(stage) && stage.other_work.is_none())
+    let is_alike = |stage: &&StageChange| is_shown(stage) && stage.other_work.is_none();
+    of.stages.iter().filter(|_| of.unlike.is_empty()).filter(is_alike)
 }
 
 /// The stage whose parts come first: that of the verdict.
@@ -350,6 +362,7 @@ pub(super) fn pictured(of: &Comparison) -> Option<&StageChange> {
 fn bars(of: &Comparison, width: usize, most: usize, spared: Spared, place: &str) -> Vec<String> {
     let Some(stage) = pictured(of) else {
         let why = match (alike(of).next(), of.stages.iter().any(is_shown)) {
+            _ if !of.unlike.is_empty() => "The sides are not comparable, so no parts are compared.",
             (Some(_), _) => "All GPU work and idle time is the same on both sides.",
             (_, true) => "No stage does the same work per step on both sides.",
             _ if of.stages.iter().any(|stage| stage.own_times.is_some()) => {
@@ -462,7 +475,7 @@ pub(super) fn other_breakdown<'p>(
     mut unnamed: impl Iterator<Item = &'p PartChange<'p>>,
     place: &str,
 ) -> Option<String> {
-    let causes = format!("{place}: the same idle time by host activity");
+    let causes = format!("{place} has the same idle time by host activity");
     let absent = || {
         let (why, _) = stage.host_absent.as_deref()?.split_once(':')?;
         let is_idle = unnamed.any(|part| part.work.is_empty());
@@ -499,16 +512,7 @@ fn fitted(text: &str, width: usize, most: usize) -> Vec<String> {
     if all.len() <= most {
         return all;
     }
-    let mut depth = 0usize;
-    let mut ends = Vec::new();
-    for (at, char) in text.char_indices() {
-        match char {
-            '(' | '[' => depth += 1,
-            ')' | ']' => depth = depth.saturating_sub(1),
-            ',' | ';' if depth == 0 && text[at..].chars().nth(1) == Some(' ') => ends.push(at),
-            _ => {}
-        }
-    }
+    let ends = clause_ends(text);
     let without = |end: &usize| {
         let kept = text.get(..*end)?;
         let lines = wrapped(&format!("{kept}; more:{TIED}--full"), usize::MAX);
@@ -532,6 +536,35 @@ fn fitted(text: &str, width: usize, most: usize) -> Vec<String> {
         .or_else(|| words.last().and_then(without))
         .or_else(|| words.iter().rev().find_map(behind_word))
         .unwrap_or_else(|| wrapped(text, most))
+}
+
+/// Where its clauses end, outside of brackets; the end of the last one is not among them.
+fn clause_ends(text: &str) -> Vec<usize> {
+    let mut depth = 0usize;
+    let mut ends = Vec::new();
+    for (at, char) in text.char_indices() {
+        match char {
+            '(' | '[' => depth += 1,
+            ')' | ']' => depth = depth.saturating_sub(1),
+            ',' | ';' if depth == 0 && text[at..].chars().nth(1) == Some(' ') => ends.push(at),
+            _ => {}
+        }
+    }
+    ends
+}
+
+/// How many differences the line `comparable` leaves out.
+fn count_left_out(of: &Comparison, lines: &mut [String], width: usize) {
+    let Some(all) = of.lines.iter().find(|line| line.label == "comparable") else { return };
+    let shown = lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ");
+    let Some(last) = lines.last_mut() else { return };
+    let Some(head) = last.strip_suffix("; …") else { return };
+    // That in front of the mark ends the last one shown.
+    let left = (clause_ends(&all.text).len() + 1).saturating_sub(clause_ends(&shown).len());
+    let counted = format!("{head}; {left} more");
+    if left > 0 && counted.chars().count() < width {
+        *last = counted;
+    }
 }
 
 /// Ends a line of a command that goes on in the next one.
@@ -563,7 +596,7 @@ fn below_label(label: &str, text: &str, width: usize) -> Vec<String> {
 }
 
 /// What to do next with several sides: mostly the same for all pairs.
-pub(super) fn next_of_all(diff: &Diff, width: usize) -> Vec<String> {
+pub(super) fn next_of_all(diff: &Diff, width: usize, most: usize) -> Vec<String> {
     let width = width.clamp(WIDTHS.0, WIDTHS.1);
     let line = |of: &Comparison| of.lines.iter().find(|line| line.label == "next").cloned();
     let mut nexts = diff.comparisons.iter().map(line);
@@ -579,13 +612,27 @@ pub(super) fn next_of_all(diff: &Diff, width: usize) -> Vec<String> {
     };
     let all: Vec<(String, String)> = diff.comparisons.iter().filter_map(of).collect();
     let is_one = all.iter().all(|(_, what)| Some(what) == all.first().map(|(_, what)| what));
-    let named = all.iter().map(|(pair, what)| format!("{pair}: {what}"));
+    // Pairs that need the same share it.
+    let mut grouped: Vec<(Vec<&str>, &str)> = Vec::new();
+    for (pair, what) in &all {
+        match grouped.iter_mut().find(|(_, known)| known == what) {
+            Some((pairs, _)) => pairs.push(pair),
+            None => grouped.push((vec![pair], what)),
+        }
+    }
+    let named = grouped.iter().map(|(pairs, what)| format!("{}: {what}", pairs.join(" and ")));
     let text = match (is_one, all.first()) {
         (_, None) => String::new(),
         (true, Some((_, what))) => what.clone(),
         (false, _) => named.collect::<Vec<_>>().join("; "),
     };
-    let mut lines = if text.is_empty() { Vec::new() } else { below_label("next", &text, width) };
+    let said = fitted(&text, width - LABEL_CHARS - 1, most);
+    let labels = std::iter::once("next").chain(std::iter::repeat(""));
+    let lines = labels.zip(said).map(|(label, text)| format!("{label:LABEL_CHARS$}{text}"));
+    let mut lines: Vec<String> = if text.is_empty() { Vec::new() } else { lines.collect() };
+    // One mark for all.
+    let cut = lines.last_mut().filter(|last| last.ends_with(CUT));
+    cut.into_iter().for_each(|last| *last = last.replace(CUT, "; …"));
     lines.push(format!("{:LABEL_CHARS$}{MORE_IN_FULL} (the screen of each pair)", ""));
     lines
 }
@@ -623,7 +670,10 @@ mod tests {
             let bytes = std::fs::read(format!("{folder}{name}.json")).expect(name);
             stage2_diff::read_report(&bytes).expect(name).report
         };
-        let (a, b) = (report("llama_1b"), report("moe_small"));
+        let (a, mut b) = (report("llama_1b"), report("moe_small"));
+        // Of another model, nothing would be compared.
+        let name = a.insight.utilisation.as_ref().and_then(|used| used.model_name.clone());
+        b.insight.utilisation.as_mut().expect("a model").model_name = name;
         fn run<'r>(label: &'r str, report: &'r stage2_model::Report) -> stage2_diff::Run<'r> {
             stage2_diff::Run { label, report, left_out: &[] }
         }
@@ -646,7 +696,10 @@ mod tests {
                 let is_in_title = lines.first().is_some_and(|title| title.ends_with(MORE_IN_FULL));
                 let are_named = missing.iter().all(|label| marked.contains(label));
                 assert!(is_in_title || are_named, "{missing:?} {lines:#?}");
-                let bars = lines.iter().filter(|line| line.contains(OPEN)).count();
+                let is_any_bar = |line: &&String| {
+                    [CHANGE, NOISE_BAR, OPEN].iter().any(|fill| line.contains(fill))
+                };
+                let bars = lines.iter().filter(is_any_bar).count();
                 assert!(bars > if height == 60 { 8 } else { 1 }, "{bars} bars: {lines:#?}");
                 // Whatever gives way: the meaning of a bar stays.
                 let is_bar = |line: &&String, fill: &str| line.contains(&format!(" {fill}{fill}"));
@@ -660,7 +713,7 @@ mod tests {
                     assert!(lines.len() + PROMPTS <= height.max(HEIGHT), "{lines:#?}");
                 }
                 let is_cut = |line: &String| {
-                    let is_short = line.starts_with("comparable") && line.ends_with('…');
+                    let is_short = line.starts_with("comparable") && line.ends_with(" more");
                     is_short || line.contains("more: --full")
                 };
                 let is_cut = lines.iter().any(is_cut);
@@ -713,6 +766,42 @@ mod tests {
         let folded = said(&of, 24);
         let last = "2 conditions passed: --fail-if 'a.step_ms>+5%', --fail-if 'c.step_ms>+5%'";
         assert_eq!((folded.len(), folded.last().map(String::as_str)), (2, Some(last)));
+    }
+
+    #[test]
+    fn many_sides_have_a_line_each_where_there_is_no_room() {
+        let of = |after: &str, times: f64| {
+            let mut of = four_of_each([80.0, 250.0], [1.0, times], true);
+            of.after.iter_mut().for_each(|run| run.label = after.to_owned());
+            of.before.iter_mut().for_each(|run| run.label = "a".to_owned());
+            of
+        };
+        let labels = ["b", "c", "d", "e", "f", "g", "h", "i"];
+        let all = labels.map(|label| of(label, if label == "b" { 0.25 } else { 1.0 }));
+        let diff = stage2_diff::Diff::of(all.into(), String::new());
+        let shown = crate::diff::screens(&diff, 80, 24);
+        assert!(shown.lines().count() <= 22, "{shown}");
+        let first = "\n- a, a, a, a → b, b, b, b: better: decode -75.0 %, tokens/s +213 %\n";
+        let first = first.replace("a, a, a, a", "a … a").replace("b, b, b, b", "b … b");
+        assert!(shown.contains(&first), "{shown}");
+        assert!(shown.lines().all(|line| line.chars().count() < 80), "{shown}");
+        let high = crate::diff::screens(&diff, 80, 200);
+        assert!(high.contains("Better (4 vs 4") && high.contains("decode: p50"), "{high}");
+    }
+
+    #[test]
+    fn the_line_comparable_counts_what_it_leaves_out() {
+        let mut of = four_of_each([80.0, 150.0], [1.0, 0.5], true);
+        let text = "with caveats: clocks (2,619 → 3,201), GPU (a; b), sampling; different command";
+        let lines = of.lines.iter_mut().filter(|line| line.label == "comparable");
+        lines.for_each(|line| line.text = text.to_owned());
+        let counted = |shown: &str| {
+            let mut lines = [format!("comparable  {shown}; …")];
+            count_left_out(&of, &mut lines, 80);
+            lines[0].clone()
+        };
+        assert!(counted("with caveats: clocks (2,619 → 3,201)").ends_with("3,201); 3 more"));
+        assert!(counted("with caveats: clocks (2,619 → 3,201), GPU (a; b)").ends_with("; 2 more"));
     }
 
     #[test]

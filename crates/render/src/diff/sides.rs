@@ -1,16 +1,20 @@
 //! Several sides against the first one -> one table of all, in front of the page of each pair.
 
+use stage2_contract::text::numbers::ABSENT;
 use stage2_contract::text::{code, plain};
 use stage2_diff::{
-    ComparedRun, Comparison, Diff, GONE, MetricChange, MetricUnit, OwnTime, Presence, StageChange,
+    ComparedRun, Comparison, Diff, GONE, MetricChange, MetricUnit, NOT_COMPARABLE, OwnTime,
+    Presence, StageChange,
 };
 
-use super::tables::{cell, noise_cell, percent_cell, rate, side_cells, stage_time};
+use super::tables::{cell, is_unlike, noise_cell, percent_cell, rate, side_cells, stage_time};
 use super::{in_folder, side_name};
 use crate::table::{Table, name as table_name};
 
 /// Stages in the table.
 pub(super) const STAGES: usize = 3;
+/// Begins the names of stages that have no table.
+pub(super) const ALSO: &str = "Also compared: ";
 /// Rows of it.
 const ROWS: usize = 64;
 
@@ -58,7 +62,7 @@ pub(super) fn table(diff: &Diff, stages_shown: usize) -> String {
     let more = stages.iter().take(STAGES).skip(stages_shown).map(|stage| plain(stage));
     let more: Vec<String> = more.collect();
     if !more.is_empty() {
-        out.push_str(&format!("Also compared: {} (--full).\n\n", more.join(", ")));
+        out.push_str(&format!("{ALSO}{} (--full).\n\n", more.join(", ")));
     }
     out
 }
@@ -83,34 +87,46 @@ pub(super) struct Bar {
     pub(super) word: &'static str,
 }
 
-/// The first stage on all sides, if all of them have its time per the same thing: what it is, and its bars.
-pub(super) fn chart(diff: &Diff) -> Option<(String, Vec<Bar>)> {
+/// The first stage on the sides that have its time per the same thing: what it is, their bars, and the other sides.
+pub(super) fn chart(diff: &Diff) -> Option<(String, Vec<Bar>, Vec<String>)> {
     let first = first(diff)?;
     let stage = diff.comparisons.iter().flat_map(Comparison::of_model).next()?;
     let rows = rows_of(diff, first, &stage.stage);
-    let bar = |row: &Row<'_>| {
-        let (time, of) = row.time.as_ref().filter(|_| row.is_first || row.is_on_both)?;
-        let [before, after] = side_cells(time);
-        let ms = if row.is_first { time.before? } else { time.after? };
+    let name = |side: &str| side.strip_prefix("baseline:").unwrap_or(side).to_owned();
+    let number = |row: &Row<'_>| {
+        let is_bar = row.is_compared() && row.word != NOT_COMPARABLE;
+        row.time
+            .as_ref()
+            .filter(|_| is_bar)
+            .map(|(time, of)| (side_cells(time)[0].clone(), of.clone()))
+    };
+    let all = rows.iter().take(ROWS);
+    let (base, of) = all.clone().find_map(number)?;
+    // Each pair is compared per what both of its sides have.
+    let (shown, others): (Vec<&Row<'_>>, Vec<&Row<'_>>) = all
+        .filter(|row| !row.is_first)
+        .partition(|row| number(row).as_ref() == Some(&(base.clone(), of.clone())));
+    let bar = |row: &&Row<'_>| {
+        let (time, _) = row.time.as_ref()?;
+        let [_, after] = side_cells(time);
         let change =
             time.noise.threshold.map(|least| time.change.map(|by| [by - least, by + least]));
-        let change = time.interval.or(change.flatten()).filter(|_| !row.is_first);
+        let change = time.interval.or(change.flatten());
         let allowed_ms = change.map(|ends| ends.map(|end| time.before.unwrap_or(0.0) + end));
-        let bar = Bar {
-            side: row.side.strip_prefix("baseline:").unwrap_or(&row.side).to_owned(),
-            time: if row.is_first { before.clone() } else { after },
-            ms,
+        Some(Bar {
+            side: name(&row.side),
+            time: after,
+            ms: time.after?,
             allowed_ms,
-            word: if row.is_first { "" } else { row.word },
-        };
-        Some((before, of.clone(), bar))
+            word: row.word,
+        })
     };
-    let bars: Vec<_> = rows.iter().take(ROWS).map(bar).collect::<Option<_>>()?;
-    // Each pair is compared per what both of its sides have.
-    let (base, of) = bars.first().map(|(base, of, _)| (base.clone(), of.clone()))?;
-    let is_alike = bars.iter().all(|(before, per, _)| *before == base && *per == of);
-    let bars: Vec<Bar> = bars.into_iter().map(|(_, _, bar)| bar).collect();
-    is_alike.then(|| (format!("{}: {of}", stage.stage), bars))
+    let before = shown.first().and_then(|row| row.time.as_ref()?.0.before)?;
+    let base =
+        Bar { side: name(&self::name(first)), time: base, ms: before, allowed_ms: None, word: "" };
+    let bars: Vec<Bar> = std::iter::once(base).chain(shown.iter().filter_map(bar)).collect();
+    let others = others.iter().map(|row| name(&row.side)).collect();
+    Some((format!("{}: {of}", stage.stage), bars, others))
 }
 
 fn of_stage(diff: &Diff, first: &[ComparedRun], stage: &str) -> String {
@@ -167,7 +183,7 @@ fn row(stage: &StageChange, side: String, is_first: bool) -> Row<'_> {
         (Presence::New, _) => "new",
         (Presence::Vanished, _) => GONE,
         (Presence::Both, Some((metric, _))) => stage.word(metric),
-        (Presence::Both, None) => "not comparable",
+        (Presence::Both, None) => NOT_COMPARABLE,
     };
     let is_on_both = stage.presence == Presence::Both;
     let rate = rate(stage);
@@ -179,8 +195,8 @@ fn row(stage: &StageChange, side: String, is_first: bool) -> Row<'_> {
 fn with_noise(metric: &MetricChange) -> String {
     match metric.change {
         Some(0.0) => "equal".to_owned(),
-        // The verdict of the pair says why nothing is judged.
-        _ if metric.noise.unlike => percent_cell(metric),
+        // The verdict of the pair says why.
+        _ if is_unlike(metric) => ABSENT.to_owned(),
         _ => format!("{} {}", percent_cell(metric), noise_cell(metric)),
     }
 }
@@ -212,28 +228,32 @@ mod tests {
         };
         let [first, second, third] = ["a", "b", "c"].map(row);
         assert!(first[1].parse::<f64>().is_ok() && first[2] == "–", "{first:?}");
-        assert!(second[1] != first[1] && second[2].starts_with(['+', '-']), "{second:?}");
+        assert!(second[1] != first[1], "{second:?}");
+        assert_eq!([second[2], second[3]], ["–", "not comparable"], "a change says nothing");
         assert_eq!([third[2], third[3]], ["equal"; 2], "{third:?}");
         assert!(super::super::screens(&all, 80, 24).lines().count() <= 22, "one screen");
         let unlike = screens(&all, 80, 24);
-        assert!(
-            unlike.contains("- a → b: Hardly comparable: "),
-            "what a pair alone says: {unlike}"
-        );
+        assert!(unlike.contains("- a → b: not comparable: "), "what a pair alone says: {unlike}");
         let same = of(vec![against("x/a", "x/b", &old), against("x/a", "x/c", &old)]);
-        let (_, bars) = chart(&same).expect("a chart");
+        let (_, bars, _) = chart(&same).expect("a chart");
         assert_eq!(bars.iter().map(|bar| bar.side.as_str()).collect::<Vec<_>>(), ["a", "b", "c"]);
         let [base, other] = [0, 1].map(|at| &bars[at]);
         let around = other.allowed_ms.is_some_and(|[low, high]| low < base.ms && base.ms < high);
         assert!(around && base.allowed_ms.is_none() && other.ms == base.ms);
         assert_eq!(html(&same, &Default::default()).matches("class=\"allowed\"").count(), 2);
-        assert!(chart(&all).is_none(), "times per unlike things have no common scale");
+        let (_, bars, others) = chart(&all).expect("a chart");
+        let sides: Vec<&str> = bars.iter().map(|bar| bar.side.as_str()).collect();
+        assert_eq!(
+            (sides, others),
+            (vec!["a", "c"], vec!["b".to_owned()]),
+            "unlike things have no scale"
+        );
         let compared =
             third.last().is_some_and(|of| of.contains(&format!("first side: {}", third[1])));
         assert!(compared || third[1] == first[1], "the same run: {table}");
         let screen = screens(&all, 80, 24);
         let nexts = screen.lines().filter(|line| line.starts_with("next  ")).count();
-        assert_eq!((nexts, screen.contains("comparable  ")), (1, false), "{screen}");
+        assert_eq!((nexts, screen.contains("\ncomparable  ")), (1, false), "{screen}");
         assert!(screen.ends_with("more: --full (the screen of each pair)\n"), "{screen}");
         let pages =
             [markdown(&all), screen, full_screen(&all, 100), html(&all, &Default::default())];

@@ -6,12 +6,17 @@ use stage2_contract::text::numbers::{ABSENT, count, counted, or_absent, shown_ti
 use stage2_contract::text::{code, listed, plain, shorten, shorten_kernel};
 use stage2_diff::{
     ComparedRun, Comparison, ConditionResult, Difference, GONE, LibraryChange, MatchedBy,
-    MetricChange, MetricUnit, NOT_RECORDED, NoiseMethod, NoiseText, Outcome, Per, Presence,
-    StageChange, WorkChange, WorkSide, digits_to_subtract, ends_text, signed, signed_time,
+    MetricChange, MetricUnit, NOT_COMPARABLE, NOT_RECORDED, NoiseMethod, NoiseText, Outcome, Per,
+    Presence, StageChange, WorkChange, WorkSide, digits_to_subtract, ends_text, signed,
+    signed_time,
 };
 
 use super::words::{MEDIANS, MIXED, caption};
-use crate::table::{Table, capitalised, name, paragraph, sentence, text};
+use crate::table::{KERNELS, Table, capitalised, name, paragraph, sentence, text};
+
+/// What a number behind the name of a kernel means.
+const NUMBERED: &str = "Numbers such as #2 tell apart kernels that have the same short name, and differ in template \
+                        arguments or parameters.";
 
 /// Other differences than those of the numbers.
 const DIFFERENCES: usize = 20;
@@ -298,9 +303,13 @@ pub(super) fn details(of: &Comparison, stage: &StageChange) -> String {
         }
         None => String::new(),
     };
+    let change = match stage.work.iter().any(|row| row.word == NOT_COMPARABLE) {
+        true => String::new(),
+        false => format!(", {sum}{overlaps}"),
+    };
     out.push_str(&sentence(&format!(
         "GPU work, busy, idle and window times are per {}. Its GPU work takes {} before and {} \
-         after (sum of durations, {sum}{overlaps})",
+         after (sum of durations{change})",
         per,
         or_absent(stage.work_total.before_ns, shown_time),
         or_absent(stage.work_total.after_ns, shown_time),
@@ -338,8 +347,9 @@ pub(super) fn details(of: &Comparison, stage: &StageChange) -> String {
     let left_out = stage.metrics.len() - shown.len();
     if left_out > 0 {
         out.push_str(&paragraph(&format!(
-            "Not shown: {} that are within noise, small, or repeat one of these.",
-            counted(left_out as u64, "more metric")
+            "Not shown: {} that are {}, small, or repeat one of these.",
+            counted(left_out as u64, "more metric"),
+            if of.unlike.is_empty() { "within noise" } else { "equal" }
         )));
     }
     out + &host(stage) + &work(stage)
@@ -375,9 +385,9 @@ pub(super) fn host(stage: &StageChange) -> String {
     };
     Table::new(&rows)
         .left(&format!("idle time by what the host did, ms per {per}"), |row| text(&row.metric))
-        .right("before", |row| row_cells(row)[0].clone())
-        .right("after", |row| row_cells(row)[1].clone())
-        .right("change", |row| row_cells(row)[2].clone())
+        .right("before", |row| aligned_cells(row, &rows)[0].clone())
+        .right("after", |row| aligned_cells(row, &rows)[1].clone())
+        .right("change", |row| aligned_cells(row, &rows)[2].clone())
         .left("difference", |row| stage.word(row).to_owned())
         .left(NOISE, |row| noise_cell(row))
         .or_nothing()
@@ -407,11 +417,16 @@ fn in_condition(row: &MetricChange, stage: Option<&StageChange>) -> String {
 
 /// `step`: what a step is whose times are compared. It is not always what a report calls a step.
 pub(super) fn metrics(rows: &[&MetricChange], stage: Option<&StageChange>) -> String {
+    // The duration of a run has other digits than its parts.
+    let cells = |row: &&MetricChange| match stage {
+        Some(_) => aligned_cells(row, rows),
+        None => row_cells(row),
+    };
     Table::new(rows)
         .left("metric", |row| metric_name(row, stage))
-        .right("before", |row| row_cells(row)[0].clone())
-        .right("after", |row| row_cells(row)[1].clone())
-        .right("change", |row| row_cells(row)[2].clone())
+        .right("before", |row| cells(row)[0].clone())
+        .right("after", |row| cells(row)[1].clone())
+        .right("change", |row| cells(row)[2].clone())
         .right("change %", |row| percent_cell(row))
         .left("difference", |row| {
             stage.map_or_else(|| row.word(), |stage| stage.word(row)).to_owned()
@@ -428,24 +443,35 @@ pub(super) fn work(stage: &StageChange) -> String {
         let all = counted(stage.work.len() as u64, "row");
         return paragraph(&format!("All GPU work takes the same time ({all})."));
     }
-    // Of sides that are hardly comparable, the largest are shown, too.
+    // Of sides that are not comparable, the largest are shown, too.
     let is_change =
         |row: &&WorkChange| row.verdict.is_change() || row.noise.unlike && row.change_ns != 0.0;
     let (mut shown, mut others): (Vec<&WorkChange>, Vec<&WorkChange>) =
         stage.work.iter().partition(is_change);
     others.extend(shown.split_off(worth_rows(&shown)));
     let per = stage.per_word();
+    // Their points are below each other.
+    let digits = shown.iter().map(|row| us_digits(row)).max().unwrap_or_default();
     let table = Table::new(&shown)
-        .left("GPU work", |row| kernel(row))
+        .left(KERNELS, |row| kernel(row))
         // Second, so that a narrow screen shows it.
-        .right("change, us", |row| signed(row.change_ns / 1e3, us_digits(row)))
-        .right(&format!("before, us per {per}"), |row| us_cell(row, &row.before))
-        .right(&format!("after, us per {per}"), |row| us_cell(row, &row.after))
+        .right("change, us", |row| {
+            (row.word != NOT_COMPARABLE).then(|| signed(row.change_ns / 1e3, digits))
+        })
+        .right(&format!("before, us per {per}"), |row| us_cell(&row.before, digits))
+        .right(&format!("after, us per {per}"), |row| us_cell(&row.after, digits))
         .left("class", |row| (!row.class.is_empty()).then(|| text(&row.class)))
         .right(&format!("calls per {per}"), |row| calls(row))
-        .left("difference", |row| what_became(stage, row));
+        .left("difference", |row| what_became(row));
+    let numbered = shown.iter().any(|row| kernel(row).contains(" #"));
+    let numbered = if numbered { paragraph(NUMBERED) } else { String::new() };
     if others.is_empty() {
-        return table.markdown();
+        return table.markdown() + &numbered;
+    }
+    if others.iter().any(|row| row.noise.unlike) {
+        let rows = counted(others.len() as u64, "other row");
+        let rest = format!("Not shown: {rows} of GPU work that are smaller, or the same.");
+        return table.or_nothing() + &numbered + &paragraph(&rest);
     }
     let beyond = others.iter().filter(|row| row.verdict.is_change()).count() as u64;
     let beyond = match beyond > 0 && stage.other_work.is_none() {
@@ -471,7 +497,7 @@ pub(super) fn work(stage: &StageChange) -> String {
         ),
     };
     let rest = paragraph(&capitalised(&rest));
-    table.or_nothing() + &rest
+    table.or_nothing() + &numbered + &rest
 }
 
 /// How many of these rows, the largest change first, leave little of the change to the others.
@@ -505,16 +531,12 @@ fn calls(row: &WorkChange) -> String {
     }
 }
 
-fn what_became(stage: &StageChange, row: &WorkChange) -> String {
+fn what_became(row: &WorkChange) -> String {
     let matched = match row.matched_by {
         None | Some(MatchedBy::Name) => String::new(),
         Some(by) => format!("; matched by {}", by.words()),
     };
-    let word = match (row.presence(), &stage.other_work) {
-        (Presence::Both, Some(_)) if row.change_ns != 0.0 => "not comparable",
-        _ => row.word(),
-    };
-    format!("{word}{matched}")
+    format!("{}{matched}", row.word)
 }
 
 pub(super) fn value_cell(value: Option<f64>, unit: MetricUnit) -> String {
@@ -528,15 +550,32 @@ pub(super) fn side_cells(metric: &MetricChange) -> [String; 2] {
 
 /// Both values and the change of a row, which subtract.
 fn row_cells(metric: &MetricChange) -> [String; 3] {
-    let [a, b, change] = metric.shown_row();
+    cells_with(metric, metric.digits_of_row())
+}
+
+/// Those of a row of a table whose times all have as many digits: their points are below each other.
+fn aligned_cells(metric: &MetricChange, rows: &[&MetricChange]) -> [String; 3] {
+    let is_time = |row: &&&MetricChange| row.unit == MetricUnit::Ms;
+    let digits = rows.iter().filter(is_time).map(|row| row.digits_of_row()).max();
+    cells_with(metric, digits.filter(|_| is_time(&&metric)).unwrap_or(metric.digits_of_row()))
+}
+
+fn cells_with(metric: &MetricChange, digits: usize) -> [String; 3] {
+    let [a, b, change] = metric.shown_row_with(digits);
     let points = if metric.unit == MetricUnit::Percent { " points" } else { "" };
     let shown = |value, text: Option<String>| cell(value, |_| text.unwrap_or_default());
     let change = change.map(|change| format!("{change}{points}"));
-    [shown(metric.before, a), shown(metric.after, b), shown(metric.change, change)]
+    let compared = metric.change.filter(|_| !is_unlike(metric));
+    [shown(metric.before, a), shown(metric.after, b), shown(compared, change)]
+}
+
+/// Whether it has values, but no change.
+pub(super) fn is_unlike(metric: &MetricChange) -> bool {
+    metric.word == NOT_COMPARABLE
 }
 
 pub(super) fn percent_cell(metric: &MetricChange) -> String {
-    cell(metric.relative_percent(), |value| signed(value, 1))
+    cell(metric.relative_percent().filter(|_| !is_unlike(metric)), |value| signed(value, 1))
 }
 
 /// `1.63x faster`, of a time that changed.
@@ -556,8 +595,8 @@ fn us_digits(row: &WorkChange) -> usize {
     digits_to_subtract(a / 1e3, b / 1e3, least)
 }
 
-fn us_cell(row: &WorkChange, side: &Option<WorkSide>) -> String {
-    cell(side.as_ref().map(|side| side.ns), |ns| format!("{:.*}", us_digits(row), ns / 1e3))
+fn us_cell(side: &Option<WorkSide>, digits: usize) -> String {
+    cell(side.as_ref().map(|side| side.ns), |ns| format!("{:.digits$}", ns / 1e3))
 }
 
 /// Calls, which need not be whole per unit.
@@ -574,18 +613,13 @@ pub(super) const NAME: &str = "metric for --fail-if";
 /// The head of [`noise_cell`].
 pub(super) const NOISE: &str = "± or interval";
 
-/// The word for times of different work.
-const NOT_COMPARABLE: &str = "not comparable";
-
 /// Why a number of a run that has one of it is inconclusive.
 pub(super) const ONE_VALUE: &str = "one value per run";
 
 /// What decided on the change.
 pub(super) fn noise_cell(metric: &MetricChange) -> String {
     match (metric.noise.method, metric.noise_text(), metric.interval) {
-        _ if metric.noise.unlike && metric.change != Some(0.0) => {
-            metric.noise.why_not_judged().unwrap_or(ABSENT).to_owned()
-        }
+        _ if is_unlike(metric) => ABSENT.to_owned(),
         (NoiseMethod::OneRunEach, ..) => ONE_VALUE.to_owned(),
         (NoiseMethod::NotCompared, ..) => metric.why_absent().unwrap_or(ABSENT).to_owned(),
         (NoiseMethod::Exact, ..) => "exact count".to_owned(),

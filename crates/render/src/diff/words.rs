@@ -30,12 +30,14 @@ const WORDS: [(&str, &str); 9] = [
     ),
     (
         "inconclusive",
-        "each run has only one value, the noise or the interval includes both 0 and twice or half the old value, or the sides \
-         are hardly comparable",
+        "each run has only one value, or the noise or the interval includes both 0 and twice or half the old value",
     ),
     ("equal", "the change and its interval round to 0.0 %"),
-    ("new/gone", "on one side only, or 0.000 ms on the other"),
-    ("not comparable", "the sides do different amounts of work, or time different things"),
+    ("new/gone", "present on one side only (or 0.000 ms on the other)"),
+    (
+        "not comparable",
+        "the sides do different amounts of work, time different things, or differ in GPU, model or program",
+    ),
 ];
 
 /// How the numbers of several runs are combined in a table without parts of a step.
