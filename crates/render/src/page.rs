@@ -2,6 +2,7 @@
 
 use super::facts::short;
 use super::ranks;
+use crate::names::Names;
 use crate::table::{capitalised, why_none};
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{grouped, or_absent, percent1, shown_time};
@@ -378,6 +379,15 @@ pub(super) struct Page {
 }
 
 impl Page {
+    /// The page with the names in its sentences as code.
+    pub(super) fn with_code(mut self, names: &Names) -> Self {
+        let texts = self.sections.iter_mut().map(|(_, text)| text);
+        for text in texts.chain([&mut self.head]) {
+            *text = names.as_code(text);
+        }
+        self
+    }
+
     /// The page as Markdown. A section without text is left out.
     pub(super) fn markdown(&self) -> String {
         self.written("", self.sections())

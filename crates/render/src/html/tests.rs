@@ -1198,17 +1198,9 @@ fn a_huge_report_makes_a_page_of_bounded_size() {
     assert!(bytes < 6 << 20, "{bytes} bytes");
 }
 
-/// `make priority (a.py:18) faster` reads as English.
+/// The line below names the code.
 #[test]
-fn functions_in_sentences_are_code() {
-    let mut report = full("");
-    let frame = HostFrame { function: "f<T>".into(), file: "dir/a.py".into(), line: 18 };
-    let cause = HostCause { frame: Some(frame), ..HostCause::default() };
-    let stages = vec![HostStage { causes: vec![cause], ..HostStage::default() }];
-    report.host = Some(HostUse { stages, ..HostUse::default() });
-    let code = "<code>f&lt;T&gt; (a.py:18)</code>";
-    let said = functions_as_code(&report, format!("make f&lt;T&gt; (a.py:18) faster; {code}"));
-    assert_eq!(said, format!("make {code} faster; {code}"));
+fn what_to_do_first_may_be_without_its_code() {
     let first = "cut the extra host time of rank 0: f (a.py:3) (saves about 2 ms); not sure";
     let short = crate::facts::without_code(first);
     assert_eq!(
