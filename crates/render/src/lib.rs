@@ -101,11 +101,11 @@ pub fn write_files(
             let regions = &report.ncu_regions;
             files.push(write("ncu_regions.csv", &|s| Ok(regions::regions_csv(regions, s)?))?);
         }
-        let whole = report::page(report).with_code(&names);
+        let whole = report::page(report).with_command(report, true).with_code(&names);
         let nothing = Operators::default();
         let operators = report.insight.operators.as_ref().unwrap_or(&nothing);
         let operators = operators::page(report, operators, shown.operators_top_n).with_code(&names);
-        let summary = summary::page(report, shown).with_code(&names);
+        let summary = summary::page(report, shown).with_command(report, false).with_code(&names);
         files.extend(data.join().context("the thread that writes metrics.json panicked")??);
         files.push(write("report.md", &text(whole.with_contents()))?);
         files.push(write("operators.md", &text(operators.markdown()))?);

@@ -517,9 +517,9 @@ fn host_of(
     let causes = html(&stage_md(&told, host.more_samples()))
         .replace("<td>– of which", "<td class=\"part-of\">of which");
     format!(
-        "{late}<h3 id=\"{}\">What the host does while the GPU idles</h3>\n{ahead}<div id=\"{}\">\n{}</div>\n{picture}",
-        id("host"),
+        "{late}<div id=\"{}\">\n<h3 id=\"{}\">What the host does while the GPU idles</h3>\n{ahead}{}</div>\n{picture}",
         id("causes"),
+        id("host"),
         first_rows(&causes, CAUSES, "more row")
     )
 }
