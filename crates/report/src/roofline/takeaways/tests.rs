@@ -661,6 +661,12 @@ fn what_the_answer_puts_first_comes_before_its_symptoms() {
     let order = |answer: &Answer| -> Vec<Rule> {
         recommendations(&takeaways, answer).iter().map(|given| given.first.rule).collect()
     };
+    // To profile is one job for the kernels of all stages.
+    let profiled = [said(TopKernel, "decode", 7.5), said(TopKernel, "mixed", 2.8)];
+    let none = Answer::default();
+    let given = recommendations(&profiled, &none)[0].clone();
+    let second = given.second.and_then(|second| second.stage.as_deref());
+    assert_eq!((given.further, second, given.concerns_percent), (1, Some("mixed"), Some(10.3)));
     let plain = Answer::default();
     assert_eq!(order(&plain), [Incomplete, Fusible, HostGaps, Waiting, Copies]);
     let first = Answer { first: Some(step(Waiting, "decode")), ..Answer::default() };
