@@ -255,11 +255,6 @@ pub(super) fn screen_with_causes(report: &Report) -> String {
     let at = lines.iter().position(|line| line.label == "late");
     if let Some((at, text)) = at.zip(why) {
         lines.insert(at + 1, AnswerLine { label: "why late".into(), text });
-        // That names the code.
-        let first = lines.iter_mut().find(|line| line.label == "first");
-        if let Some(first) = first {
-            first.text = without_code(&first.text).unwrap_or_else(|| first.text.clone());
-        }
     }
     screen(report, lines)
 }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use stage2_contract::order::Order as _;
 use stage2_contract::text::{code, code_in_text, plain, shorten_kernel};
-use stage2_model::{HostFrame, Report};
+use stage2_model::{HostCause, HostFrame, Report};
 
 /// How short the sentences of a report cut the names of kernels, characters.
 const KERNEL_CHARS: [usize; 2] = [40, crate::facts::KERNEL_CHARS];
@@ -31,13 +31,15 @@ impl Names {
     pub(crate) fn of(report: &Report) -> Self {
         let mut names = Self(HashMap::new());
         let host = report.host.iter().flat_map(|host| &host.stages);
-        let causes = host.clone().flat_map(|stage| &stage.causes).map(|cause| &cause.frame);
+        let causes = causes_of(report).map(|cause| &cause.frame);
         let faults = host.flat_map(|stage| &stage.advice).map(|fault| &fault.frame);
         let late = report.ranks.late.iter().filter_map(|late| late.host.as_ref());
         let late = late.flat_map(|host| &host.rows);
         let held = late.clone().flat_map(|row| &row.held_in);
         let frames = causes.chain(faults).chain(late.map(|row| &row.frame)).flatten();
         frames.chain(held).for_each(|frame| names.add_function(frame));
+        let called = causes_of(report).filter_map(|cause| cause.called.as_deref());
+        called.filter(|name| is_no_word(name)).for_each(|name| names.add(name, End::Name));
         for row in &report.stage_kernels {
             // Such as `gemm`, which is a class, too.
             let is_word = row.kernel.chars().all(char::is_alphabetic);
@@ -64,7 +66,7 @@ impl Names {
 
     fn add_function(&mut self, frame: &HostFrame) {
         // Others are words, too.
-        if frame.function.contains(['.', '_']) {
+        if is_no_word(&frame.function) {
             let bare = frame.short();
             bare.split_once(" (").into_iter().for_each(|(name, _)| self.add(name, End::Name));
         }
@@ -134,6 +136,15 @@ fn goes_on(after: &str) -> bool {
     after.strip_prefix('.').unwrap_or(after).starts_with(is_letter)
 }
 
+fn causes_of(report: &Report) -> impl Iterator<Item = &HostCause> {
+    report.host.iter().flat_map(|host| &host.stages).flat_map(|stage| &stage.causes)
+}
+
+/// Whether a name cannot be read as a word.
+fn is_no_word(name: &str) -> bool {
+    name.contains(['.', '_'])
+}
+
 fn is_of_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_' || c == '.'
 }
@@ -164,7 +175,7 @@ fn code_bytes(text: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stage2_model::{HostCause, HostStage, HostUse, StageKernelRow};
+    use stage2_model::{HostStage, HostUse, StageKernelRow};
 
     /// `make priority (a.py:18) faster` reads as English.
     #[test]
