@@ -72,13 +72,16 @@ def _given(takeaways: Rows, first: Any) -> Iterator[_Advice]:
         if not isinstance(text, str):
             continue
         concerns = takeaway.get("concerns_percent")
-        known = given.get(text)
+        # To profile is one job for the kernels of all stages.
+        rule = takeaway.get("rule")
+        key = rule if rule == "top_kernel" else text
+        known = given.get(key)
         if known is None:
-            given[text] = _Advice(text, takeaway, 0, concerns)
+            given[key] = _Advice(text, takeaway, 0, concerns)
             continue
         parts = [part for part in (known.concerns_percent, concerns) if part is not None]
         is_before = _is_of(takeaway, first) and not _is_of(known.first, first)
-        given[text] = known._replace(
+        given[key] = known._replace(
             first=takeaway if is_before else known.first,
             further=known.further + 1,
             concerns_percent=min(sum(parts), 100.0) if parts else None,

@@ -121,7 +121,8 @@ def test_recommendations_are_those_of_the_report(path: Path) -> None:
         return
 
     def plain(text: str) -> str:
-        return re.sub(r"\\(.)", r"\1", text.replace("&lt;", "<").replace("&gt;", ">"))
+        text = text.replace("&lt;", "<").replace("&gt;", ">").replace("`", "")
+        return re.sub(r"\\(.)", r"\1", text)
 
     assert [row["text"] for row in run.recommendations] == [plain(row["To do"]) for row in shown[0]]
     for row, cells in zip(run.recommendations, shown[0]):
@@ -530,7 +531,7 @@ def test_causes_are_named_as_in_the_report() -> None:
     for path in SAMPLES:
         run = stage2.load(path)
         shown = [
-            re.sub(r"\\(.)", r"\1", row["What the host did"])
+            re.sub(r"\\(.)", r"\1", row["What the host did"].replace("`", ""))
             for rows in tables(section(run, "What the GPU waits for"))
             if "Of the idle time (%)" in rows[0]
             for row in rows
@@ -553,11 +554,11 @@ def test_causes_are_named_as_in_the_report() -> None:
 
 
 def test_a_gain_is_of_a_window_and_not_of_a_step() -> None:
-    run = sample("vllm_sorting")
-    mixed = run.stages.row(stage="mixed")
-    advice = run.recommendations.row(stage="mixed")
+    run = sample("vllm_two_gpus")
+    prefill = run.stages.row(stage="prefill")
+    advice = run.recommendations.where(stage="prefill")[0]
     # Its GPU work ends after the next step has begun.
-    assert advice["window_mean_ns"] > mixed["max_ns"] > mixed["mean_ns"]
+    assert advice["window_mean_ns"] > 1.05 * prefill["mean_ns"]
     assert "mean_ns" not in advice
     assert "GPU window" in run.recommendations.descriptions["window_mean_ns"]
 
@@ -754,7 +755,7 @@ def test_findings_and_takeaways_show_their_remedies(monkeypatch: pytest.MonkeyPa
                         assert "".join((row[column] or "").split()) in text, (path, name, column)
     # All recommendations fit a screen; the reasons of the first ones are shown if asked for.
     advice = sample("vllm_sorting").recommendations
-    assert len(advice) == 5 and len(str(advice).splitlines()) <= 24
+    assert len(advice) == 4 and len(str(advice).splitlines()) <= 24
     assert "recommendations[:3] also shows why" in str(advice)
     assert "not shown: why, " in str(advice) and "why:" in str(advice[:3])
 

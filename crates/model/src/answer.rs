@@ -462,7 +462,13 @@ impl FirstStep {
 
     /// Whether more tokens come from each step, which gets no shorter.
     pub fn is_in_tokens(&self) -> bool {
-        self.rule == Rule::HostGaps && self.factor.is_some() && self.removes.is_empty()
+        let is_of_requests = match self.rule {
+            Rule::HostGaps => true,
+            // Other advice on a cause is about its time.
+            Rule::HostCause => self.condition.contains(" requests takes no longer"),
+            _ => false,
+        };
+        is_of_requests && self.factor.is_some() && self.removes.is_empty()
     }
 
     /// The time whose cause is only to be measured, which by itself gains nothing: `launch gaps 0.22 + other idle 2.01

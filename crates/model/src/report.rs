@@ -473,7 +473,9 @@ impl PassCosts {
     pub fn remedy(&self) -> &'static str {
         match self.passes.iter().any(|pass| pass.pass == "baseline") {
             true => "",
-            false => "run with run.baseline=true",
+            false => {
+                "run again with run.baseline=true: stage2-launch run run.baseline=true -- COMMAND"
+            }
         }
     }
 }

@@ -55,7 +55,7 @@ pub(super) fn costs(report: &Report) -> String {
     let notes = costs.notes.iter().map(|note| paragraph(note));
     if rows.is_empty() {
         let reason = costs.absent.as_deref().unwrap_or("no pass is on record");
-        return none(reason, "run with run.baseline=true") + &notes.collect::<String>();
+        return none(reason, costs.remedy()) + &notes.collect::<String>();
     }
     let table = Table::first(ROWS, &rows)
         .left("Pass", |row| plain(&row.pass))

@@ -4,21 +4,18 @@ use stage2_contract::text::numbers::{count, counted, ms3, percent1, shown_time};
 use stage2_contract::text::{code, plain};
 use stage2_model::{
     EngineRequests, EngineRun, EngineStepRow, EngineSteps, LayerPart, LayerRow, Report,
-    RequestCost, RequestRow, Spread, StepFit, TokenCost,
+    RequestCost, RequestRow, StepFit, TokenCost,
 };
 
 use super::table::{Table, capitalised, decimal, sentence};
 
 /// Heading of the section.
-pub(super) const TITLE: &str = "Engine Steps";
+pub(super) const TITLE: &str = "Engine steps";
 
 /// When a step is timed, and what its time includes: for report.md.
 const MEANING: &str = "A step lasts until the next one begins, so it includes scheduling, sampling and \
     bookkeeping. A step is not timed if the next one only starts requests, because the engine may have \
     waited for them to arrive";
-
-/// When a step is timed: for the summary.
-const TIMED: &str = "A step is timed where another one followed it at once; means are of these";
 
 /// How parts of the model are told apart.
 const LAYERS: &str = "The module is the one that launched the kernel when the CUDA graph was captured, found by \
@@ -31,28 +28,31 @@ const SHARES: &str = "The time of a step on all GPUs is divided equally among it
     equally. The costs of input and output tokens are these parts, without pauses, over the requests with all \
     steps recorded; cached tokens count as input";
 
-/// The section: the engine, a sentence for each kind of step and, unless `brief`, the tables.
-pub(super) fn section(report: &Report, brief: bool) -> String {
+/// The section: the engine, and its steps, requests and tokens in tables.
+pub(super) fn section(report: &Report) -> String {
     let Some(run) = &report.engine else { return String::new() };
-    let pauses = if brief { None } else { pauses(run) };
-    let about = [about(report, run)].into_iter().chain(pauses.map(|said| capitalised(&said)));
-    let has_untimed = |kind: &EngineSteps| (1..kind.steps).contains(&kind.timed_steps);
-    let timed = (brief && run.kinds.iter().any(has_untimed)).then(|| TIMED.to_owned());
-    let about: Vec<String> = about.chain(timed).map(|said| sentence(&said)).collect();
-    let mut out = format!("{}\n\n", about.join(" "));
-    for kind in &run.kinds {
-        out.push_str(&format!("- {}\n", sentence(&steps(kind, brief))));
+    let mut out = format!("{}\n\n", sentence(&about(report, run)));
+    if !run.kinds.is_empty() {
+        out.push_str(&kinds(&run.kinds));
     }
-    for line in run.requests.iter().flat_map(requests) {
-        out.push_str(&format!("- {}\n", sentence(&line)));
+    let facts: Vec<_> =
+        pauses(run).into_iter().chain(run.requests.iter().flat_map(ended)).collect();
+    if !facts.is_empty() {
+        let table = Table::new(&facts)
+            .left("engine", |(what, _)| capitalised(what))
+            .left("value", |(_, value)| value.clone());
+        out.push_str(&table.markdown());
+    }
+    let tokens: Vec<_> = run.requests.iter().flat_map(tokens).collect();
+    if !tokens.is_empty() {
+        out.push_str(&token_costs(&tokens));
     }
     let stages = layers(report);
     for (stage, rows) in &stages {
         out.push_str(&format!("- {}\n", sentence(&parts(stage, rows))));
     }
-    out.push('\n');
-    if brief {
-        return out;
+    if !stages.is_empty() {
+        out.push('\n');
     }
     for kind in run.kinds.iter().filter(|kind| !kind.rows.is_empty()) {
         out.push_str(&format!("**{}** by batch:\n\n{}", plain(&kind.stage), table(&kind.rows)));
@@ -98,76 +98,56 @@ fn about(report: &Report, run: &EngineRun) -> String {
 }
 
 /// How long the engine had nothing to do, or let requests wait; nothing if it never paused.
-fn pauses(run: &EngineRun) -> Option<String> {
+fn pauses(run: &EngineRun) -> Vec<(&'static str, String)> {
     let EngineRun { pauses, pause_ns, extent_ns, .. } = run;
-    if *pauses == 0 {
-        return None;
-    }
     let time = |ns: u64| shown_time(ns as f64);
-    let first = run.first_step_ns.map_or_else(String::new, |ns| {
-        format!("; the first step, which may load and compile, took {} of these", time(ns))
-    });
-    let waiting = run.waiting_pause_ns.map_or_else(String::new, |ns| {
-        format!("; requests waited during {} of it; in the rest there was no request", time(ns))
-    });
-    Some(format!(
-        "it paused {} before steps that only start requests, for {} ({} % of the {} from the start of the \
-         first step to the end of the last one{first}){waiting}",
-        times(*pauses),
-        time(*pause_ns),
-        percent1(*pause_ns as f64 * 100.0 / (*extent_ns).max(1) as f64),
-        time(*extent_ns),
-    ))
+    if *pauses == 0 {
+        return Vec::new();
+    }
+    let percent = percent1(*pause_ns as f64 * 100.0 / (*extent_ns).max(1) as f64);
+    let first = run.first_step_ns.map(|ns| ("first step, which may load and compile", time(ns)));
+    let waiting = run.waiting_pause_ns.map(|ns| ("time in pauses while requests waited", time(ns)));
+    let all = ("from the start of the first step to the end of the last one", time(*extent_ns));
+    let paused = [
+        ("pauses before steps that only start requests", count(*pauses)),
+        ("time in these pauses", format!("{} ({percent} %)", time(*pause_ns))),
+    ];
+    [all].into_iter().chain(first).chain(paused).chain(waiting).collect()
 }
 
-fn times(number: u64) -> String {
-    if number == 1 { "once".to_owned() } else { format!("{} times", count(number)) }
-}
-
-/// `decode: 189 steps, median 2.10 ms at 16.0 requests (7,600 tokens/s); 1.80 ms + 20.0 us for each request`.
-/// `brief`: without the times, which the summary has in a table.
-fn steps(kind: &EngineSteps, brief: bool) -> String {
-    let mut work = Vec::new();
-    if kind.prefill_requests_mean > 0.0 {
-        let tokens = kind
-            .prefill_tokens_mean
-            .map(|tokens| format!(" with {} tokens", count(tokens.round() as u64)));
-        let requests = kind.prefill_requests_mean;
-        work.push(format!("{requests:.1} prompts{}", tokens.unwrap_or_default()));
+/// What the steps of each kind hold, and what they take.
+fn kinds(kinds: &[EngineSteps]) -> String {
+    let some = |mean: f64| (mean > 0.0).then(|| decimal(Some(mean), 1));
+    // Reports of older versions count the timed ones only where others are not.
+    let timed =
+        |kind: &EngineSteps| if kind.timed_steps > 0 { kind.timed_steps } else { kind.steps };
+    let time = |ns: Option<u64>| ns.map(ms3);
+    // A step of a prefill has prompts alone.
+    let context = |kind: &EngineSteps| {
+        let all = kind.decode_context_mean.filter(|_| kind.decode_requests_mean > 0.0)?;
+        Some(decimal(Some(all / kind.decode_requests_mean.max(1.0)), 0))
+    };
+    let mut out = Table::new(kinds)
+        .left("steps of", |kind| code(&kind.stage))
+        .right("steps", |kind| count(kind.steps))
+        .right("timed", |kind| kind.p50_ns.map(|_| count(timed(kind))))
+        .right("p50_ms", |kind| time(kind.p50_ns))
+        .right("p99_ms", |kind| time(kind.p99_ns))
+        .right("tokens/s", |kind| kind.tokens_per_s.map(|rate| count(rate.round() as u64)))
+        .right("requests that decode (mean)", |kind| some(kind.decode_requests_mean))
+        .right("tokens of context of each (mean)", context)
+        .right("prompts (mean)", |kind| some(kind.prefill_requests_mean))
+        .right("prompt tokens (mean)", |kind| {
+            kind.prefill_tokens_mean
+                .filter(|_| kind.prefill_requests_mean > 0.0)
+                .map(|n| decimal(Some(n), 0))
+        })
+        .left("fit of the step time", |kind| kind.fit.as_ref().map(line))
+        .markdown();
+    if kinds.iter().any(|kind| kind.p50_ns.is_none()) {
+        out.push_str("No time is known where no step continues the requests of another one.\n\n");
     }
-    if kind.decode_requests_mean > 0.0 {
-        let context = kind.decode_context_mean.map(|all| {
-            format!(" ({:.0} tokens of context each)", all / kind.decode_requests_mean.max(1.0))
-        });
-        let requests = kind.decode_requests_mean;
-        work.push(format!("{requests:.1} requests{}", context.unwrap_or_default()));
-    }
-    let time = match kind.p50_ns {
-        Some(_) if brief => String::new(),
-        Some(ns) => format!(", median {}", shown_time(ns as f64)),
-        None => ", no time is known, because no step continues their requests".to_owned(),
-    };
-    let p99 = kind
-        .p99_ns
-        .filter(|_| !brief)
-        .map_or_else(String::new, |ns| format!(", p99 {}", shown_time(ns as f64)));
-    let counted_per_s = format!("{}/s", kind.tokens_counted.noun());
-    let rate = kind.tokens_per_s.filter(|_| !brief).map_or_else(String::new, |rate| {
-        format!(", {} {counted_per_s}", count(rate.round() as u64))
-    });
-    let fit = kind.fit.as_ref().map_or_else(String::new, |fit| format!("; {}", line(fit)));
-    let work = match work.is_empty() {
-        true => String::new(),
-        false => format!(" at a mean of {}", work.join(" and ")),
-    };
-    // What follows is of the timed ones.
-    let steps = match kind.timed_steps {
-        timed if timed > 0 && timed < kind.steps => {
-            format!("{} timed of {}", count(timed), counted(kind.steps, "step"))
-        }
-        _ => counted(kind.steps, "step"),
-    };
-    format!("{}: {steps}{time}{p99}{work}{rate}{fit}", kind.stage)
+    out
 }
 
 /// `1.80 ms + 20.0 us for each request (R2 0.99, 6 rows)`.
@@ -220,16 +200,8 @@ fn modules(rows: &[LayerRow]) -> String {
         .markdown()
 }
 
-/// Sentences about the requests: numbers, latencies, and costs of their tokens.
-fn requests(all: &EngineRequests) -> impl Iterator<Item = String> {
-    let spread = |name: &str, spread: &Spread| {
-        let p50 = spread.p50_ns?;
-        let more = [("p90", spread.p90_ns), ("p99", spread.p99_ns)];
-        let more = more.map(|(name, ns)| {
-            ns.map_or_else(String::new, |ns| format!(", {name} {}", shown_time(ns as f64)))
-        });
-        Some(format!("{name}: median {}{}", shown_time(p50 as f64), more.concat()))
-    };
+/// How many requests ended, and how.
+fn ended(all: &EngineRequests) -> Vec<(&'static str, String)> {
     let EngineRequests { aborted, preempted, unsound_records, .. } = all;
     let counts = [
         (*aborted, "aborted"),
@@ -239,45 +211,38 @@ fn requests(all: &EngineRequests) -> impl Iterator<Item = String> {
     let counts = counts.into_iter().filter(|(number, _)| *number > 0);
     let counts: String =
         counts.map(|(number, what)| format!(", {} {what}", count(number))).collect();
-    let first = format!("{} ended{counts}", counted(all.requests, "request"));
-    let times = [
-        spread("time to first token", &all.first_token),
-        spread("time in the queue", &all.queue),
-        spread("time per output token", &all.token),
-    ];
-    let times: Vec<String> = times.into_iter().flatten().collect();
-    let times = (!times.is_empty()).then(|| times.join("; "));
     let drafts = (all.draft_tokens > 0).then(|| {
         let percent = all.accepted_tokens as f64 / all.draft_tokens as f64 * 100.0;
         let [accepted, drafted] = [all.accepted_tokens, all.draft_tokens].map(count);
-        format!("{accepted} of {drafted} drafted tokens ({percent:.1} %) were accepted")
+        ("drafted tokens that were accepted", format!("{accepted} of {drafted} ({percent:.1} %)"))
     });
-    let cost = all.cost.as_ref().filter(|cost| cost.whole_requests > 0);
-    let tokens = cost.into_iter().flat_map(|cost| {
-        let costs = [("input", &cost.input), ("output", &cost.output)];
-        let costs = costs.into_iter().filter(|(_, of)| of.tokens > 0);
-        costs.map(|(name, of)| token_cost(name, of))
-    });
-    [first].into_iter().chain(times).chain(drafts).chain(tokens)
+    let first = ("requests that ended", format!("{}{counts}", count(all.requests)));
+    [first].into_iter().chain(drafts).collect()
 }
 
-/// `output tokens: 1,024 at 3,806 tokens/s from their first step to their last, 0.290 ms of step time each, 0.081 J
-/// each, 0.322 US dollars per million`.
-fn token_cost(name: &str, of: &TokenCost) -> String {
-    let rate = of.tokens_per_s.map(|rate| {
-        format!(" at {} tokens/s from their first step to their last", count(rate.round() as u64))
-    });
-    let each = of.gpu_ns as f64 / 1e6 / of.tokens.max(1) as f64;
-    let joules = of.joules.map(|joules| format!(", {joules:.3} J each"));
-    let price =
-        of.dollars_per_million.map(|dollars| format!(", {dollars:.3} US dollars per million"));
-    format!(
-        "{name} tokens: {}{}, {each:.4} ms of step time each{}{}",
-        count(of.tokens),
-        rate.unwrap_or_default(),
-        joules.unwrap_or_default(),
-        price.unwrap_or_default(),
-    )
+/// What tokens cost, by what they are.
+fn tokens(all: &EngineRequests) -> Vec<(&'static str, &TokenCost)> {
+    let cost = all.cost.as_ref().filter(|cost| cost.whole_requests > 0);
+    let costs =
+        cost.into_iter().flat_map(|cost| [("input", &cost.input), ("output", &cost.output)]);
+    costs.filter(|(_, of)| of.tokens > 0).collect()
+}
+
+fn token_costs(rows: &[(&'static str, &TokenCost)]) -> String {
+    Table::new(rows)
+        .left("tokens", |(name, _)| (*name).to_owned())
+        .right("number", |(_, of)| count(of.tokens))
+        .right("tokens/s, from their first step to their last", |(_, of)| {
+            of.tokens_per_s.map(|rate| count(rate.round() as u64))
+        })
+        .right("step time of each, us", |(_, of)| {
+            decimal(Some(of.gpu_ns as f64 / 1e3 / of.tokens.max(1) as f64), 1)
+        })
+        .right("J of each", |(_, of)| of.joules.map(|joules| format!("{joules:.3}")))
+        .right("US dollars per million", |(_, of)| {
+            of.dollars_per_million.map(|dollars| format!("{dollars:.3}"))
+        })
+        .markdown()
 }
 
 /// The distributions of the requests, their shares of the steps, and the requests that waited
@@ -374,6 +339,7 @@ fn table(rows: &[EngineStepRow]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use stage2_model::Spread;
 
     #[test]
     fn the_section_says_what_a_step_takes_at_which_batch() {
@@ -408,26 +374,23 @@ mod tests {
             ..EngineRun::default()
         };
         let report = Report { engine: Some(run), ..Report::default() };
-        let text = section(&report, false);
+        let text = section(&report);
         for part in [
-            "vllm 0.26.0. It paused once before steps that only start requests, for 5.00 ms (5.0 % of \
-             the 100.00 ms from the start of the first step to the end of the last one; the first step, which \
-             may load and compile, took 60.00 ms of these)",
-            "decode: 1,234 steps, median 2.10 ms at a mean of 16.0 requests (500 tokens of context each), \
-             7,600 tokens/s; 1.80 ms + 20.0 us for each request (R2 0.99, 6 rows)",
+            "vllm 0.26.0.\n",
+            "| From the start of the first step to the end of the last one | 100.00 ms |",
+            "| First step, which may load and compile | 60.00 ms |",
+            "| Time in these pauses | 5.00 ms (5.0 %) |",
+            "| `decode` | 1,234 | 1,234 | 2.100 | 7,600 | 16.0 | 500 | 1.80 ms + 20.0 us for each request (R2 0.99, 6 rows) |",
             "| 1 to 2 |",
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }
-        assert!(!section(&report, true).contains("1 to 2"));
         let mut report = report;
         let kind = &mut report.engine.as_mut().expect("an engine").kinds[0];
         (kind.steps, kind.timed_steps) = (4, 3);
-        let brief = section(&report, true);
-        assert!(brief.contains("decode: 3 timed of 4 steps at a mean of 16.0 requests"), "{brief}");
-        assert!(brief.contains(TIMED), "{brief}");
+        assert!(section(&report).contains("| `decode` | 4 | 3 |"));
         assert!(!text.contains("**Requests**"), "{text}");
-        assert_eq!(section(&Report::default(), false), "");
+        assert_eq!(section(&Report::default()), "");
     }
 
     #[test]
@@ -468,18 +431,13 @@ mod tests {
             ..EngineRun::default()
         };
         let report = Report { engine: Some(run), ..Report::default() };
-        let (brief, text) = (section(&report, true), section(&report, false));
+        let text = section(&report);
         for part in [
-            "40 requests ended, 1 aborted",
-            "300 of 1,200 drafted tokens (25.0 %) were accepted",
-            "time to first token: median 90.00 ms, p99 200.00 ms; time in the queue: median 30.00 ms",
-            "output tokens: 1,000 at 3,806 tokens/s from their first step to their last, 0.2900 ms of step time each, \
-             0.081 J each, 0.322 US dollars per million",
-        ] {
-            assert!(brief.contains(part), "{part}\n{brief}");
-        }
-        for part in [
-            "requests waited during 1.00 ms of it",
+            "| Requests that ended | 40, 1 aborted |",
+            "| Drafted tokens that were accepted | 300 of 1,200 (25.0 %) |",
+            "| output | 1,000 | 3,806 | 290.0 | 0.081 | 0.322 |",
+            "| Time in pauses while requests waited | 1.00 ms |",
+            "| time to first token | 40 | 90.000 |",
             "| 17 |",
             "The steps of requests took 400.00 ms of 2 GPUs: 300.00 ms belong to these requests, 100.00 ms (25.0 %)",
             "Steps that belong to no request, such as those of the engine's warm-up, took another 171.41 ms.",
@@ -487,6 +445,5 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }
-        assert!(!brief.contains("| 17 |") && !brief.contains("paused"));
     }
 }

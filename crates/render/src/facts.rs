@@ -8,7 +8,7 @@ use super::table::capitalised;
 use stage2_contract::text::numbers::{
     count, counted, grouped, or_absent, shown_rate, shown_time, time_scale,
 };
-use stage2_contract::text::{code, plain, shorten, shorten_kernel};
+use stage2_contract::text::{plain, shorten, shorten_kernel};
 use stage2_model::finding::Id;
 use stage2_model::lead::bound_by;
 use stage2_model::{
@@ -244,7 +244,24 @@ const IN_FACTS: [&str; 8] =
 /// Right below the title of a page: a fact in each line, and what a floor is. Where these are not known, the lines of the
 /// answer in full.
 pub(super) fn brief_screen(report: &Report) -> String {
-    screen(report).unwrap_or_else(|| {
+    screen(report, short(report))
+}
+
+/// [`brief_screen`] of a page without the answer in full: why a rank is late has a line.
+pub(super) fn screen_with_causes(report: &Report) -> String {
+    let mut lines = short(report);
+    let stage = verdict_stage(report).map(|answer| &answer.stage);
+    let mut late = report.ranks.late.iter().filter(|late| Some(&late.stage) == stage);
+    let why = late.find(|late| late.delays.is_some()).and_then(LateRow::code_line);
+    let at = lines.iter().position(|line| line.label == "late");
+    if let Some((at, text)) = at.zip(why) {
+        lines.insert(at + 1, AnswerLine { label: "why late".into(), text });
+    }
+    screen(report, lines)
+}
+
+fn screen(report: &Report, lines: Vec<AnswerLine>) -> String {
+    of_lines(report, &lines).unwrap_or_else(|| {
         let lines = page_lines(report);
         let items: String = lines.iter().map(|line| item(&line.label, &line.text)).collect();
         format!("{}{items}\n{}", opening(report), head_of_ranks(report))
@@ -257,25 +274,6 @@ pub(super) fn in_full(report: &Report) -> String {
         let lines = page_lines(report).into_iter().filter(|line| line.label != WARNINGS);
         paragraphs(&lines.collect::<Vec<_>>())
     })
-}
-
-/// The verdict in whole sentences, for those who do not profile; empty where [`brief_screen`] has it already.
-pub(super) fn verdict_in_full(report: &Report) -> String {
-    let told = facts(report)
-        .and_then(|_| page_lines(report).into_iter().find(|line| line.label == VERDICT));
-    // A stage in front is a name; anything else begins as a sentence does.
-    let stage = |text: &str| {
-        let answers = report.answer.stages.iter().map(|answer| answer.stage.as_str());
-        answers.filter(|stage| text.starts_with(*stage)).map(str::len).max()
-    };
-    let said = |text: &str| match stage(text) {
-        Some(end) => {
-            let (stage, rest) = text.split_at_checked(end).unwrap_or((text, ""));
-            code(stage) + &plain(rest)
-        }
-        None => plain(&capitalised(text)),
-    };
-    told.map_or_else(String::new, |line| format!("{}\n\n", said(&line.text)))
 }
 
 /// [`facts`] as pages have them: with the lines that have no fact, such as that on warnings, in front of the coverage.
@@ -306,13 +304,13 @@ pub(super) fn floor_note(report: &Report) -> Option<String> {
     Some(format!("Floor: the least time that the GPU needs for the work of a {of}."))
 }
 
-fn screen(report: &Report) -> Option<String> {
-    let lines = Some(short(report)).filter(|lines| !lines.is_empty())?;
+fn of_lines(report: &Report, lines: &[AnswerLine]) -> Option<String> {
     let items: String = lines.iter().map(|line| item(&line.label, &line.text)).collect();
+    let error = items.contains('±').then(|| "±: standard error.".to_owned());
+    let notes: Vec<String> = floor_note(report).into_iter().chain(error).collect();
+    let notes = if notes.is_empty() { String::new() } else { notes.join(" ") + "\n\n" };
     let (above, below) = (opening(report), head_of_ranks(report));
-    let floor = floor_note(report).map_or_else(String::new, |note| format!("{note}\n\n"));
-    let error = if items.contains('±') { "±: standard error.\n\n" } else { "" };
-    Some(format!("{above}{items}\n{floor}{error}{below}"))
+    (!lines.is_empty()).then(|| format!("{above}{items}\n{notes}{below}"))
 }
 
 /// Whether a line of the answer has no fact in short.
@@ -340,7 +338,7 @@ fn times(report: &Report, answer: &StageAnswer, step: &StepTimes) -> String {
     let apart = apart.map(|(apart, follow)| {
         let why = follow.map_or_else(String::new, |why| format!(": {why}"));
         format!(
-            "; slow {noun}s come every {apart} {noun}s or a multiple of that{why}",
+            "; slow {noun}s recur every {apart} {noun}s or a multiple of that{why}",
             noun = step.unit.noun()
         )
     });
@@ -541,7 +539,7 @@ mod tests {
         let stage = answer.stage.clone();
         report.step_series =
             vec![StepSeries { stage, outliers: outliers.to_vec(), ..StepSeries::default() }];
-        let regular = " 3.91; slow steps come every 63 steps or a multiple of that), ";
+        let regular = " 3.91; slow steps recur every 63 steps or a multiple of that), ";
         assert!(said(&report, &answer).contains(regular), "{}", said(&report, &answer));
         let follows = |number, runs_ns| StepBefore { number, stage: "mixed".into(), runs_ns };
         let runs_ms = [13, 9, 14, 10, 12];
@@ -553,7 +551,7 @@ mod tests {
         report.step_series[0].before[0].runs_ns = 0;
         assert!(said(&report, &answer).contains(regular), "not all of them");
         report.step_series[0].outliers.pop();
-        assert!(!said(&report, &answer).contains("come every"), "too few");
+        assert!(!said(&report, &answer).contains("recur every"), "too few");
     }
 
     /// One mean on the screen: a window contains the time between its steps as well, so that it is a little longer.

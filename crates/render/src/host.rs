@@ -84,15 +84,14 @@ pub(super) fn stage_md(stage: &HostStage, more: &str) -> String {
         )
     });
     let mut out = format!(
-        "{}{}{of} in the idle time; samples represent {} % of the windows.\n\n",
+        "{}{}{of} in the idle time; samples cover {} % of the windows.\n\n",
         times.unwrap_or_default(),
         counted(stage.samples, "sample"),
         percent1(stage.covered_percent),
     );
     if let Some(HostOtherWork { percent, .. }) = stage.other_work {
         out.push_str(&paragraph(&format!(
-            "For another {} % of the time without work of this stage, the GPU ran work of another stage: that is \
-             not idle time.",
+            "In another {} % of the time without work of this stage, the GPU was running another stage's work; that does not count as idle.",
             percent1(percent)
         )));
     }
@@ -198,7 +197,7 @@ fn late_steps(late: &LateRow, host: &LateHost) -> String {
     };
     let note = match host.rows.iter().any(|row| row.late_ns == 0 || row.other_ns == 0) {
         true => paragraph(
-            "With no samples, the upper bound is three samples' worth of time (95 % confidence); ± is one sample's worth.",
+            "A row without samples is bounded by the time of three samples (95 % confidence); its ± is that of one.",
         ),
         false => String::new(),
     };
@@ -275,7 +274,7 @@ mod tests {
         let markdown = host_md(&report);
         for words in [
             "### `decode`",
-            "The GPU was idle for 6.00 ms of 10.00 ms; 240 samples of `engine` in the idle time; samples represent 98.0 % of",
+            "The GPU was idle for 6.00 ms of 10.00 ms; 240 samples of `engine` in the idle time; samples cover 98.0 % of",
             "| Scheduler.schedule (vllm/v1/core/scheduler.py:212 and 2 more lines) | 65.3 | 3.1 | 3.918 |",
             "| – of which line 212 | 40.0 | 3.2 | 2.400 |",
             "| – of which line 214 | 20.0 | 2.6 | 1.200 |",
@@ -320,7 +319,7 @@ mod tests {
             "**5 late steps of rank 1 compared with its 9 other steps, 40 host samples",
             "| f (a.py:3) | 2.000 | 0.100 | 2.500 | 0.500 | 40 |",
             "| f (a.py:3 and 1 more line) | 0.900 | 0.310 | 0.900 | no sample, below 0.167 | 9 |",
-            "With no samples, the upper bound is three samples' worth of time",
+            "A row without samples is bounded by the time of three samples",
             "| f (a.py:3) | -0.200 | 0.100 | 0.300 | 0.500 | 40 |",
         ] {
             assert!(found.contains(words), "{words}: {found}");

@@ -7,10 +7,11 @@ use std::io::Write;
 
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, counted, ms3, ms6, percent1, shown_time};
-use stage2_contract::text::{KernelName, code, csv_field, listed, plain};
+use stage2_contract::text::{KernelName, code, csv_field, listed, plain, shorten_kernel};
 use stage2_model::kernels::{Kernel, Loss, model_stages, stage_kernels, steps, with_cold_calls};
 use stage2_model::{CounterRow, KernelRow, Launch, Origin, Report, SampledAmount, SampledKernel};
 
+use crate::facts::KERNEL_CHARS;
 use crate::page::{head_of_tables, lead_first, lost_by_kernels, ms_of, run_line, step_is};
 use crate::table::{Table, none, paragraph};
 
@@ -32,20 +33,22 @@ pub(super) fn kernels_md(report: &Report, top: usize) -> String {
     let steps = steps(report);
     let losses: Vec<Loss<'_>> = kernels.iter().map(|kernel| Loss::of(kernel, &steps)).collect();
     let rows = losses.get(..shown.len()).unwrap_or_default();
+    let names = ShortNames::of(shown);
+    // The others have the words of the summary.
     let table = Table::new(rows)
         .exact_names()
-        .left("kernel_name", |row| code(&row.kernel.row.kernel))
+        .left("kernel_name", |row| code(names.of_kernel(&row.kernel.row.kernel)))
         .right("total_ms", |row| row.kernel.usual_ns.map(ms3))
         .right("calls", |row| row.kernel.usual_calls.to_string())
         .right("mean_ms", |row| row.kernel.usual_mean_ns().map(ms6))
         .left("device", |row| plain(&gpus.of_kernel(row.kernel)))
-        .left("stage", |row| code(&row.kernel.row.stage))
-        .right("share_%", |row| row.kernel.percent.map(percent1))
-        .left("class", |row| plain(&row.kernel.row.class))
-        .left("bound", |row| is_profiled.then(|| row.kernel.bound()))
-        .right("ms_per_step", |row| row.ns_of_step.map(ms_of))
-        .right("attains_%", |row| row.attainable.map(|share| percent1(share * 100.0)))
-        .right("lost_ms_per_step", |row| row.ns_per_step.map(ms_of));
+        .left("Stage", |row| code(&row.kernel.row.stage))
+        .right("Share (%)", |row| row.kernel.percent.map(percent1))
+        .left("Class", |row| plain(&row.kernel.row.class))
+        .left("Bound", |row| is_profiled.then(|| row.kernel.bound()))
+        .right("Time (ms per step)", |row| row.ns_of_step.map(ms_of))
+        .right("Attains (%)", |row| row.attainable.map(|share| percent1(share * 100.0)))
+        .right("Loses up to (ms per step)", |row| row.ns_per_step.map(ms_of));
     out.extend(lost_by_kernels(report, &losses).map(|said| paragraph(&said)));
     out.push_str(
         "A row is a kernel in a stage: all its launches, of warm calls only where there are any. ",
@@ -66,6 +69,26 @@ pub(super) fn kernels_md(report: &Report, top: usize) -> String {
         "kernels.csv contains full names, range paths, launch configurations, percentiles and cold calls.\n",
     );
     out
+}
+
+/// Names of kernels as the other pages have them; whole where two would look the same.
+struct ShortNames<'k>(HashMap<&'k str, String>);
+
+impl<'k> ShortNames<'k> {
+    fn of(kernels: &'k [Kernel<'_>]) -> Self {
+        let names: BTreeSet<&str> =
+            kernels.iter().map(|kernel| kernel.row.kernel.as_str()).collect();
+        let mut all: HashMap<String, usize> = HashMap::new();
+        for name in &names {
+            *all.entry(shorten_kernel(name, KERNEL_CHARS)).or_default() += 1;
+        }
+        let short = names.into_iter().map(|name| (name, shorten_kernel(name, KERNEL_CHARS)));
+        Self(short.filter(|(_, short)| all.get(short) == Some(&1)).collect())
+    }
+
+    fn of_kernel<'n>(&'n self, name: &'n str) -> &'n str {
+        self.0.get(name).map_or(name, String::as_str)
+    }
 }
 
 /// Puts the kernels of a stage together: those of the verdict's first, then the other stages in the order of the answer, and
@@ -89,25 +112,28 @@ fn by_stage(report: &Report, kernels: &mut [Kernel<'_>]) {
 fn columns(report: &Report, losses: &[Loss<'_>], is_profiled: bool) -> String {
     const NAME: &str = "- `kernel_name`: demangled and shortened; `#1` and `#2` are different kernels with the same short \
          name.\n";
-    const SHARE: &str = "- `share_%`: its part of the sum of the kernel durations of its stage.\n";
+    const SHARE: &str =
+        "- `Share (%)`: its part of the sum of the kernel durations of its stage.\n";
     let bound = match is_profiled {
         true => {
-            "- `bound`: from ncu's counters of the longest launch configuration that has some. (one launch): it holds \
+            "- `Bound`: from ncu's counters of the longest launch configuration that has some. (one launch): it holds \
              for the profiled launch only. (sampled): from counters that were sampled while the workload ran.\n"
         }
         false => {
-            "- `bound`: not known, because none of these kernels has enough counters, from ncu or sampled.\n"
+            "- `Bound`: not known, because none of these kernels has enough counters, from ncu or sampled.\n"
         }
     };
     let mut out = [NAME, SHARE, bound].concat();
     if losses.iter().any(|loss| loss.ns_of_step.is_some()) {
         let unit = step_is(report, plain).map_or_else(String::new, |said| format!(" {said}"));
-        out.push_str(&format!("- `ms_per_step`: its time in a step (per-GPU average).{unit}\n"));
+        out.push_str(&format!(
+            "- `Time (ms per step)`: its time in a step (per-GPU average).{unit}\n"
+        ));
     }
     if losses.iter().any(|loss| loss.attainable.is_some()) {
         out.push_str(
-            "- `attains_%`: the share of the rate that the hardware allows at the kernel's operations per byte.\n\
-             - `lost_ms_per_step`: the most that it loses, its time in a step x (100 % - attains_%). A latency-bound kernel \
+            "- `Attains (%)`: the share of the rate that the hardware allows at the kernel's operations per byte.\n\
+             - `Loses up to (ms per step)`: its time in a step x (100 % - Attains). A latency-bound kernel \
              can lose less: each of its calls keeps at least the time of the run's shortest kernel.\n",
         );
     }
@@ -475,12 +501,28 @@ mod tests {
         let mut report = report(["H200", "H200"]);
         report.kernels[0].times.calls = 12_096;
         let page = kernels_md(&report, 9);
-        assert!(page.contains("| share_% | class |\n") && page.contains("| 12,097 |"), "{page}");
+        assert!(page.contains("| Share (%) | Class |\n") && page.contains("| 12,097 |"), "{page}");
         let ncu = Some(Box::new(CounterRow::default()));
         report.kernels[0].counters = ncu;
         let page = kernels_md(&report, 9);
-        let bounds = ["| bound |\n", "| not known |\n", "| not profiled |\n"];
+        let bounds = ["| Bound |\n", "| not known |\n", "| not profiled |\n"];
         assert!(bounds.iter().all(|part| page.contains(part)), "{page}");
+    }
+
+    /// A name of the summary is found here.
+    #[test]
+    fn names_are_those_of_the_other_pages_unless_two_look_the_same() {
+        let mut report = report(["H200", "H200"]);
+        let long = |end: u32| format!("kernel<{}{end}>", "int, ".repeat(30));
+        let set = |report: &mut Report, at: usize, name: String| {
+            report.kernels[at..at + 2].iter_mut().for_each(|row| row.kernel.clone_from(&name));
+        };
+        set(&mut report, 0, long(1));
+        let short = format!("| `{}` |", shorten_kernel(&long(1), KERNEL_CHARS));
+        assert!(kernels_md(&report, 9).contains(&short), "{short}");
+        set(&mut report, 2, long(2));
+        let page = kernels_md(&report, 9);
+        assert!(page.contains(&long(1)) && page.contains(&long(2)), "{page}");
     }
 
     #[test]
@@ -491,7 +533,10 @@ mod tests {
         report.answer.stages[0].step = Some(step);
         (report.stages[0].instances, report.kernels[0].times.total_ns) = (Some(2), 3_000_000);
         let page = kernels_md(&report, 9);
-        assert!(page.contains(" | ms_per_step |\n") && !page.contains("lost_ms"), "{page}");
+        assert!(
+            page.contains(" | Time (ms per step) |\n") && !page.contains("Loses up to"),
+            "{page}"
+        );
         let mut counters = CounterRow::default();
         counters.roofline.attainable_share = Some(0.25);
         report.kernels[0].counters = Some(Box::new(counters));
@@ -508,7 +553,7 @@ mod tests {
         let mut report = report(["H200", "H200"]);
         let page = kernels_md(&report, 9);
         assert!(
-            !page.contains("`bound` follows") && !page.contains("wait for other ranks"),
+            !page.contains("`Bound` follows") && !page.contains("wait for other ranks"),
             "{page}"
         );
         let waited = |stage: &str, warm_ms: Option<u64>| stage2_model::CollectiveRow {

@@ -16,6 +16,7 @@ mod html;
 mod job;
 mod json;
 mod kernels;
+mod names;
 pub mod operators;
 mod page;
 mod ranks;
@@ -41,6 +42,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
+use crate::names::Names;
 use anyhow::Context as _;
 use stage2_model::{Operators, Report, Timelines};
 use stage2_packed::Packed;
@@ -90,19 +92,20 @@ pub fn write_files(
             let timelines = write("timelines.json", &|sink| Ok(json::write(sink, &timelines)?))?;
             anyhow::Ok([metrics, timelines])
         });
+        let names = Names::of(report);
         let mut files = vec![
-            write("kernels.md", &text(kernels::kernels_md(report, top_n)))?,
+            write("kernels.md", &text(names.as_code(&kernels::kernels_md(report, top_n))))?,
             write("kernels.csv", &|sink| Ok(kernels::kernels_csv(report, sink)?))?,
         ];
         if !report.ncu_regions.is_empty() {
             let regions = &report.ncu_regions;
             files.push(write("ncu_regions.csv", &|s| Ok(regions::regions_csv(regions, s)?))?);
         }
-        let whole = report::page(report);
+        let whole = report::page(report).with_command(report, true).with_code(&names);
         let nothing = Operators::default();
         let operators = report.insight.operators.as_ref().unwrap_or(&nothing);
-        let operators = operators::page(report, operators, shown.operators_top_n);
-        let summary = summary::page(report, shown);
+        let operators = operators::page(report, operators, shown.operators_top_n).with_code(&names);
+        let summary = summary::page(report, shown).with_command(report, false).with_code(&names);
         files.extend(data.join().context("the thread that writes metrics.json panicked")??);
         files.push(write("report.md", &text(whole.with_contents()))?);
         files.push(write("operators.md", &text(operators.markdown()))?);

@@ -2,6 +2,7 @@
 
 use super::facts::short;
 use super::ranks;
+use crate::names::Names;
 use crate::table::{capitalised, why_none};
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{grouped, or_absent, percent1, shown_time};
@@ -206,7 +207,7 @@ pub(super) fn step_is(report: &Report, name: impl Fn(&str) -> String) -> Option<
 }
 
 /// What the kernels of the stage of [`lead_first`] lose: `In decode, compute kernels take 1.81 ms per token, 4.2x their
-/// floor of 0.44 ms: they lose at most 1.37 ms. The kernels with counters (55.1 % of the kernel time) lose up
+/// floor of 0.44 ms: at most 1.37 ms could be saved. The kernels with counters (55.1 % of the kernel time) lose up
 /// to 0.51 ms per token.` Nothing where neither is known.
 pub(super) fn lost_by_kernels(report: &Report, losses: &[Loss<'_>]) -> Option<String> {
     let has_times = |answer: &&StageAnswer| {
@@ -229,7 +230,7 @@ pub(super) fn above_floor(answer: &StageAnswer) -> Option<String> {
     let (ns, over) = (found.kernels()?.ns as f64, found.kernels_over_floor?);
     let (all, floor, lost) = (shown_time(ns), shown_time(ns / over), shown_time(ns - ns / over));
     Some(format!(
-        "compute kernels take {all} per {}, {} their floor of {floor}: they lose at most {lost}",
+        "compute kernels take {all} per {}, {} their floor of {floor}: at most {lost} could be saved",
         found.of,
         times_faster(over)
     ))
@@ -369,6 +370,24 @@ fn is_missing((_, text): &&(&'static str, String)) -> bool {
     why_none(text).is_some()
 }
 
+/// Groups of the settings that advice names.
+const SETTINGS: [&str; 3] = ["profiling.", "run.", "pipeline."];
+
+/// The first setting with a value that a text names: `profiling.collector.host=1000`.
+fn setting_in(text: &str) -> Option<&str> {
+    let words = text.split(|c: char| c.is_whitespace() || "`(),;".contains(c));
+    let words = words.map(|word| word.trim_end_matches(['.', ':']));
+    let is_setting = |word: &&str| SETTINGS.iter().any(|group| word.starts_with(group));
+    words.filter(is_setting).find(|word| word.contains('=') && !word.contains(char::is_uppercase))
+}
+
+/// The command of another run with a setting. `arguments`: with those of the command.
+pub(super) fn run_again(report: &Report, setting: &str, arguments: bool) -> String {
+    let known = command_line(report, true).filter(|line| line.chars().count() <= COMMAND_CHARS);
+    let command = known.filter(|_| arguments).unwrap_or_else(|| "COMMAND".to_owned());
+    format!("stage2-launch run {setting} -- {command}")
+}
+
 /// A page of Markdown.
 pub(super) struct Page {
     pub(super) title: String,
@@ -378,6 +397,34 @@ pub(super) struct Page {
 }
 
 impl Page {
+    /// The page with the whole command below the recommendations, if what it tells first names a setting only.
+    pub(super) fn with_command(mut self, report: &Report, arguments: bool) -> Self {
+        const FIRST: [&str; 2] = ["Recommendations", "The answer in full"];
+        let told = self.sections.iter().filter(|(title, _)| FIRST.contains(title));
+        let texts = told.map(|(_, text)| text).chain([&self.head]);
+        let setting = texts.filter_map(|text| setting_in(text)).next();
+        let command = setting.map(|setting| run_again(report, setting, arguments));
+        if let Some(command) = command {
+            let said =
+                format!("A setting stands in front of the command: {}\n\n", code_in_text(&command));
+            let advice = self.sections.iter_mut().find(|(title, _)| *title == FIRST[0]);
+            match advice.filter(|known| !is_missing(&&**known)) {
+                Some((_, text)) => text.push_str(&said),
+                None => self.head.push_str(&said),
+            }
+        }
+        self
+    }
+
+    /// The page with the names in its sentences as code.
+    pub(super) fn with_code(mut self, names: &Names) -> Self {
+        let texts = self.sections.iter_mut().map(|(_, text)| text);
+        for text in texts.chain([&mut self.head]) {
+            *text = names.as_code(text);
+        }
+        self
+    }
+
     /// The page as Markdown. A section without text is left out.
     pub(super) fn markdown(&self) -> String {
         self.written("", self.sections())
@@ -534,6 +581,29 @@ mod tests {
         report.stages[1].warm = None;
         let [_, of_report, ..] = pages(&report);
         assert!(of_report.contains("Shares of the windows of all calls, because"), "{of_report}");
+    }
+
+    /// Where a setting goes, a newcomer does not know.
+    #[test]
+    fn advice_that_names_a_setting_has_the_whole_command_once() {
+        let mut report = Report::default();
+        report.run.command = Some(["/bin/serve", "--a b"].map(str::to_owned).to_vec());
+        let page = |advice: &str| Page {
+            title: String::new(),
+            head: String::new(),
+            sections: vec![("Recommendations", advice.to_owned())],
+        };
+        let told = |advice: &str, arguments| {
+            page(advice).with_command(&report, arguments).sections.remove(0).1
+        };
+        let advice = "Record for longer, or with profiling.collector.host=1000: few samples. run.baseline=true\n\n";
+        let whole = "`stage2-launch run profiling.collector.host=1000 -- serve '--a b'`\n\n";
+        assert!(told(advice, true).ends_with(whole), "{}", told(advice, true));
+        // A page that is passed on has no arguments.
+        assert!(told(advice, false).ends_with(" -- COMMAND`\n\n"));
+        let other =
+            "pipeline.ncu.stage chooses the stage; profiling.collector.counters=on@INTERVAL_US\n\n";
+        assert_eq!(told(other, true), other);
     }
 
     #[test]

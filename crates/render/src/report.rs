@@ -40,7 +40,7 @@ pub(super) fn page(report: &Report) -> Page {
         ("Takeaways", advice::takeaways(report)),
         ("Findings", advice::findings(report, usize::MAX)),
         ("Stages", stages(report)),
-        (engine::TITLE, engine::section(report, false)),
+        (engine::TITLE, engine::section(report)),
         ("Top kernels of each stage", stage_kernels(report)),
         (host::TITLE, host::host_md(report)),
         (steps::TITLE, steps_md(report)),

@@ -233,12 +233,17 @@ pub(crate) fn share_of_peak(share: Option<f64>) -> String {
 /// A sentence that may stand at the beginning of a line: with a full stop, unless it ends in one or
 /// in a mark like it, and without being a heading or a list.
 pub(crate) fn sentence(words: &str) -> String {
-    let mut words = text(words.trim());
+    let words = no_block(text(words.trim()));
+    if words.ends_with(['.', '!', '?', ':']) { words } else { format!("{words}.") }
+}
+
+/// Plain text that begins neither a list nor a heading.
+pub(crate) fn no_block(mut words: String) -> String {
     let digits = words.chars().take_while(char::is_ascii_digit).count();
     if words.get(digits..).is_some_and(|rest| rest.starts_with(['.', ')', '#', '-', '+', '='])) {
         words.insert(digits, '\\');
     }
-    if words.ends_with(['.', '!', '?', ':']) { words } else { format!("{words}.") }
+    words
 }
 
 #[cfg(test)]

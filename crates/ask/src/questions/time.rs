@@ -92,7 +92,7 @@ fn means_apart(stage: &StageAnswer) -> Option<String> {
     })
 }
 
-/// ` The slowest steps take up to 14.20 ms (p99 11.09 ms), and come every 63 steps, or a multiple of that.`
+/// ` The slowest steps take up to 14.20 ms (p99 11.09 ms), and recur every 63 steps, or a multiple of that.`
 fn slow_steps(subject: &Subject<'_>, stage: &StageAnswer) -> Option<String> {
     let step = stage.step.as_ref()?;
     let (of, tail_ns) = step.tail()?;
@@ -104,7 +104,7 @@ fn slow_steps(subject: &Subject<'_>, stage: &StageAnswer) -> Option<String> {
     let apart = series.and_then(|of| Some((of.slow_steps_apart()?, of.slow_steps_follow())));
     let apart = apart.map_or_else(String::new, |(apart, follow)| {
         let why = follow.map_or_else(String::new, |why| format!(": {why}"));
-        format!(", and come every {apart} {noun}s, or a multiple of that{why}")
+        format!(", and recur every {apart} {noun}s, or a multiple of that{why}")
     });
     Some(format!(" The slowest {noun}s take up to {max}{tail}{apart}."))
 }

@@ -31,6 +31,10 @@ const COLD_FAR: f64 = 2.0;
 /// More buckets are too narrow to point at.
 const HINTS: usize = 100;
 
+fn note(said: &str) -> String {
+    if said.is_empty() { String::new() } else { format!("<p class=\"note\">{}</p>\n", text(said)) }
+}
+
 fn ms(ns: u64) -> f64 {
     ns as f64 / 1e6
 }
@@ -94,21 +98,28 @@ pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) 
             times.p99_ns.map_or_else(String::new, |ns| format!(", p99 {}", shown_time(ns as f64)));
         format!(", p50 {}{p99}", shown_time(times.p50_ns as f64))
     });
-    let of_lines = match buckets.iter().any(|bucket| bucket.steps > 1) {
-        true => "; dark line: mean of a bucket, pale: its shortest to longest",
-        false => "",
+    let is_mean = buckets.iter().any(|bucket| bucket.steps > 1);
+    let of_lines =
+        is_mean.then(|| "dark line: mean of a bucket; pale: its shortest to longest".into());
+    let slow = counted(outliers.len() as u64, &format!("slow {noun}"));
+    let marked = (!outliers.is_empty()).then(|| format!("marked: {slow}"));
+    let legend: Vec<String> = of_lines.into_iter().chain(marked).collect();
+    let legend = match legend.is_empty() {
+        true => String::new(),
+        false => format!("{}.", capitalised(&legend.join("; "))),
     };
     let in_buckets = match buckets.len() as u64 {
         each if each >= timed => String::new(),
         fewer => format!(" in {}", counted(fewer, "bucket")),
     };
     let description = format!(
-        "{}{in_buckets}{percentiles}; longest {}{of_lines}; marked: {}.",
+        "{}{in_buckets}{percentiles}; longest {}.",
         counted(timed, noun),
         shown_time(longest_warm.unwrap_or(longest) as f64),
-        counted(outliers.len() as u64, &format!("slow {noun}")),
     );
-    let mut out = picture(id, "Latency over the run", &description, |area| {
+    let all = format!("{description} {legend}");
+    let all = all.trim_end();
+    let mut out = picture(id, "Latency over the run", all, |area| {
         draw_latency(area, series, times, (steps, top_ns.max(1)), noun)
     });
     let end = shown_time(top_ns as f64);
@@ -127,7 +138,8 @@ pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) 
     };
     let percentiles = times.map_or("", |_| " Percentiles are of the warm ones.");
     out.push_str(&format!(
-        "<p class=\"note\">{}{}{clipped} {path}{percentiles}</p>\n",
+        "{}<p class=\"note\">{}{}{clipped}</p>\n<p class=\"note\">{path}{percentiles}</p>\n",
+        note(&legend),
         text(&description),
         text(&regular(series, noun).unwrap_or_default()),
     ));
@@ -171,13 +183,13 @@ pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) 
     out
 }
 
-/// Slow steps at regular distances have a cause that comes back: ` They come every 63 steps, or a multiple of that: ...`.
+/// Slow steps at regular distances have a cause that comes back: ` They recur every 63 steps, or a multiple of that: ...`.
 fn regular(series: &StepSeries, noun: &str) -> Option<String> {
     series.slow_steps_apart().map(|apart| {
         let why = series.slow_steps_follow().unwrap_or_else(|| {
             format!("look at what the program does every {apart} {noun}s, such as taking in new requests")
         });
-        format!(" They come every {apart} {noun}s, or a multiple of that: {why}.")
+        format!(" They recur every {apart} {noun}s, or a multiple of that: {why}.")
     })
 }
 

@@ -2,18 +2,21 @@
 
 use std::borrow::Cow;
 
-use super::{MFU_SECTION, Part, STAGES, TIMES_AT, functions_as_code};
+use super::{MFU_SECTION, Part, STAGES, TIMES_AT};
 use stage2_contract::text::numbers::{count, percent1, shown_rate};
+use stage2_contract::text::plain;
 use stage2_model::{AnswerLine, DeviceRow, LateRow, Report, Status, StepUnit};
 
 use crate::facts::{self, facts, host_fact, no_host_fact};
-use crate::html::markdown::{attribute, html, text, unbroken};
+use crate::html::markdown::{attribute, html, inline, text};
 use crate::html::tables::{Kernels, SHORT_CHARS};
+use crate::names::Names;
 use crate::page::{
     COMMAND_CHARS, COVERAGE, SIMULATED, VERDICT, WARNINGS, busy_in_stages, command_line,
     page_lines, run_line, verdict_stage,
 };
 use crate::ranks;
+use crate::table::no_block;
 
 /// The head: what ran, warnings, the answer and its numbers.
 pub(super) fn header(
@@ -44,6 +47,7 @@ pub(super) fn header(
         Status::Partial => "fair",
         Status::Empty => "bad",
     };
+    let names = Names::of(report);
     let of_lead = lead_section(report).unwrap_or_default();
     let (host_code, why_late) = (format!("{of_lead}-causes"), format!("{of_lead}-late"));
     let line = |AnswerLine { label, text: said }: &AnswerLine, late: &str, name_chars: usize| {
@@ -59,12 +63,10 @@ pub(super) fn header(
             parts.iter().any(|part| part.id == *to || part.html.contains(&id))
         };
         let to = to.filter(is_there);
+        let said = inline(&names.as_code(&no_block(plain(said))));
         let said = match label.as_str() {
-            "kernel" | FIRST_STEP => {
-                let said = functions_as_code(report, text(said));
-                kernels.linked(unbroken(&said), name_chars)
-            }
-            _ => unbroken(&functions_as_code(report, text(said))),
+            "kernel" | FIRST_STEP => kernels.linked(said, name_chars),
+            _ => said,
         };
         let link = late_link(report).filter(|_| label == late).unwrap_or_default();
         let label = text(label);
@@ -90,7 +92,7 @@ pub(super) fn header(
             lines.iter().any(|known| known.label == "time" && known.text.starts_with("mean "));
         let means = match means && of_engine {
             true => {
-                "Time is measured from the start of a step to that of the next; the bar shows its GPU window."
+                "Time is measured from the start of a step to that of the next; the bar shows its GPU window, which ends there or with the last GPU work of the step."
             }
             false => "",
         };

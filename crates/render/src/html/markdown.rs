@@ -49,6 +49,13 @@ pub(crate) fn unbroken(html: &str) -> String {
     out
 }
 
+/// A sentence of Markdown as HTML without the paragraph around it.
+pub(super) fn inline(markdown: &str) -> String {
+    let html = html(markdown);
+    let inner = html.strip_prefix("<p>").and_then(|html| html.strip_suffix("</p>\n"));
+    inner.map_or(html.clone(), str::to_owned)
+}
+
 /// Text of any origin as HTML text; not for attributes.
 pub(crate) fn text(text: &str) -> String {
     push([Event::Text(text.into())])

@@ -20,7 +20,7 @@ mod timeline;
 pub(super) use job::job_html;
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -159,8 +159,8 @@ fn parts(report: &Report, kernels: &Kernels<'_>, pages: [&Page; 3]) -> Vec<Part>
             // The recommendations have them as reasons.
             "takeaways" => part.kind = Kind::Folded,
             "recommendations" => {
-                let linked = kernels.linked_rows(&part.html, &all_kernels);
-                part.html = first_rows(&functions_as_code(report, linked), ADVISED, ADVICE)
+                part.html =
+                    first_rows(&kernels.linked_rows(&part.html, &all_kernels), ADVISED, ADVICE)
             }
             _ => part.html = kernels.linked(std::mem::take(&mut part.html), SHORT_CHARS),
         }
@@ -248,17 +248,6 @@ fn first_rows(html: &str, most: usize, noun: &str) -> String {
         counted(more.len() as u64, noun),
         more.concat()
     )
-}
-
-/// Functions of the host in sentences, as code: some are words.
-fn functions_as_code(report: &Report, html: String) -> String {
-    let stages = report.host.iter().flat_map(|host| &host.stages);
-    let frames = stages.flat_map(|stage| &stage.causes).filter_map(|cause| cause.frame.as_ref());
-    let names: BTreeSet<String> =
-        frames.flat_map(|frame| [frame.short(), frame.text()]).map(|name| text(&name)).collect();
-    let as_code = |html: String, name: &String| html.replace(name, &format!("<code>{name}</code>"));
-    let html = names.iter().fold(html, as_code);
-    html.replace("<code><code>", "<code>").replace("</code></code>", "</code>")
 }
 
 /// Whether the sections of stages say all that is known of the host.
@@ -528,9 +517,9 @@ fn host_of(
     let causes = html(&stage_md(&told, host.more_samples()))
         .replace("<td>– of which", "<td class=\"part-of\">of which");
     format!(
-        "{late}<h3 id=\"{}\">What the host does while the GPU idles</h3>\n{ahead}<div id=\"{}\">\n{}</div>\n{picture}",
-        id("host"),
+        "{late}<div id=\"{}\">\n<h3 id=\"{}\">What the host does while the GPU idles</h3>\n{ahead}{}</div>\n{picture}",
         id("causes"),
+        id("host"),
         first_rows(&causes, CAUSES, "more row")
     )
 }

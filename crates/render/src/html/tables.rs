@@ -447,7 +447,9 @@ fn lost_in_all(report: &Report, answer: &StageAnswer, floors: &[ClassFloor]) -> 
                 format!("{class} {lost} of {all}, because reading {reads} once takes {floor}")
             }
             None => {
-                format!("kernels that read neither weights nor KV cache: all of their {all}")
+                format!(
+                    "kernels that read neither weights nor KV cache have no floor, so all {all} count"
+                )
             }
         }
     };
@@ -598,7 +600,7 @@ fn late_and_waiting(report: &Report) -> String {
             let late = late(row)?;
             Some(match late_in_turn(&ranks.late, &row.stage) {
                 Some(_) => format!(
-                    "in turn: {} of {}",
+                    "alternates: last at {} of {}",
                     count(late.late_collectives),
                     counted(late.collectives, "collective")
                 ),

@@ -409,6 +409,8 @@ fn the_mean_step_is_a_bar_whose_parts_lead_to_what_explains_them() {
     assert_eq!(labels(&lists[0]), ["first", "host code", "kernel", "time", "coverage"]);
     let code = &lists[0].all("div")[1];
     assert_eq!(code.one("a").attribute("href").as_deref(), Some("#stage-1-causes"));
+    // Who follows the link sees what the table is.
+    assert!(page.by_id("stage-1-causes").text().contains("What the host does while"));
     assert!(code.text().contains("Scheduler.schedule (scheduler.py:212"), "{}", code.text());
     let folded = labels(&header.one("details"));
     assert_eq!(folded, ["verdict", "first", "kernel", "time", "window", "floor", "coverage"]);
@@ -678,7 +680,7 @@ fn outliers_that_come_regularly_are_said_to() {
         let mut series = full("").step_series[0].clone();
         let first = series.outliers[0];
         series.outliers = numbers.iter().map(|at| Step { number: *at, ..first }).collect();
-        chart::latency(&series, None, "x").contains("They come every 63 ")
+        chart::latency(&series, None, "x").contains("They recur every 63 ")
     };
     assert!(said(&[0, 190, 316, 379, 442, 505, 568, 631]), "the cold one does not count");
     assert!(!said(&[190, 316, 379, 442]), "too few");
@@ -703,14 +705,14 @@ fn a_cold_step_does_not_flatten_the_warm_ones() {
     };
     let of_call = picture_of(165_000_000, 3);
     let beyond = "Not in the picture, which ends at 10.80 ms: 3 calls of the first, cold call.";
-    assert!(of_call.contains("; longest 10.00 ms;") && of_call.contains(beyond), "{of_call}");
+    assert!(of_call.contains("; longest 10.00 ms.") && of_call.contains(beyond), "{of_call}");
     let picture = |cold_ns| picture_of(cold_ns, 1);
     let far = picture(165_000_000);
     assert!(far.contains("cold: 165.00 ms</text>"), "{far}");
     assert!(far.contains("ends at 10.80 ms: the first, cold call."), "{far}");
     let near = picture(15_000_000);
     assert!(!near.contains("cold: ") && !near.contains("Not in the picture"), "{near}");
-    assert!(near.contains("; longest 10.00 ms;"), "{near}");
+    assert!(near.contains("; longest 10.00 ms."), "{near}");
 }
 
 #[test]
@@ -857,10 +859,10 @@ fn the_head_answers_for_a_late_rank() {
         host: Some(host),
         ..LateRow::default()
     }];
-    // What the page divides among lines, the summary has in full: a gain is compared with the delay.
+    // The summary has the same lines.
     let in_full = summary::page(&report, &Shown::default()).markdown();
     assert!(
-        in_full.contains("**Late rank:** While rank 0 is late, rank 1 waits.\n\n"),
+        in_full.contains("- **Why late:** Rank 0's host spends 0.90 ± 0.10 ms more per step"),
         "{in_full}"
     );
     let page = parse(&written(&report));
@@ -1198,17 +1200,9 @@ fn a_huge_report_makes_a_page_of_bounded_size() {
     assert!(bytes < 6 << 20, "{bytes} bytes");
 }
 
-/// `make priority (a.py:18) faster` reads as English.
+/// The line below names the code.
 #[test]
-fn functions_in_sentences_are_code() {
-    let mut report = full("");
-    let frame = HostFrame { function: "f<T>".into(), file: "dir/a.py".into(), line: 18 };
-    let cause = HostCause { frame: Some(frame), ..HostCause::default() };
-    let stages = vec![HostStage { causes: vec![cause], ..HostStage::default() }];
-    report.host = Some(HostUse { stages, ..HostUse::default() });
-    let code = "<code>f&lt;T&gt; (a.py:18)</code>";
-    let said = functions_as_code(&report, format!("make f&lt;T&gt; (a.py:18) faster; {code}"));
-    assert_eq!(said, format!("make {code} faster; {code}"));
+fn what_to_do_first_may_be_without_its_code() {
     let first = "cut the extra host time of rank 0: f (a.py:3) (saves about 2 ms); not sure";
     let short = crate::facts::without_code(first);
     assert_eq!(

@@ -1,5 +1,6 @@
-//! A report -> `stakeholder_summary.md`: the page for those who decide and do not profile. It stays
-//! below 900 words for a typical run: every table is cut, and states what report.md has more.
+//! A report -> `stakeholder_summary.md`: the page for those who decide and do not profile. Its first screen has the answer,
+//! what to do, the stages and how sure that is. It stays below 900 words for a typical run: every table is cut, and states
+//! what report.md has more.
 //!
 //! The sections have always the same order. Those without data are a list at the end, which states why and
 //! how to have them. Only inferred steps are left out if there are none.
@@ -20,21 +21,22 @@ use stage2_report::roofline::takeaways::recommendations;
 
 use crate::advice::no_advice;
 use crate::costs::costs_in_brief;
-use crate::facts::{brief_screen, facts, verdict_in_full};
+use crate::facts::screen_with_causes;
 use crate::kernels::waiting_in_communication;
 use crate::operators::basis;
 use crate::page::{
-    Page, busy_in_stages, idle_percent, is_answered, lead_first, ms_of, page_lines, paragraphs,
-    run_line, step_is,
+    Page, busy_in_stages, idle_percent, is_answered, lead_first, ms_of, run_line, step_is,
 };
 use crate::stages::no_stage;
 use crate::table::{NAME_CHARS, Table, decimal, name, none, sentence, text};
 use crate::utilisation::mfu;
-use crate::{advice, engine, stages, steps};
+use crate::{advice, stages, steps};
 use stage2_model::kernels::{
     Kernel, Loss, model_stages, stage_kernels, steps as steps_of, top_kernels, with_cold_calls,
 };
 
+/// Where the rest is.
+const MORE: &str = "report.md has the answer in full, every table and what the words mean; report.html has the pictures.\n\n";
 /// Sentences of the head; Takeaways has more.
 const SENTENCES: usize = 3;
 /// Kinds of inferred steps that are shown.
@@ -44,50 +46,29 @@ pub(super) fn page(report: &Report, shown: &Shown) -> Page {
     let title = format!("Summary of {}", report.run.name);
     let is_apart =
         |name: &str| report.stages.iter().any(|stage| stage.stage == name && stage.apart.is_some());
+    // What a decision needs comes first.
     let sections = vec![
         ("Recommendations", advice::recommendations_in_brief(report)),
+        ("Per-Stage Timings", stages::times(report, STAGES, "report.md", true)),
+        ("Limits", advice::findings_in_brief(report)),
         ("Takeaways", advice::takeaways_in_brief(report)),
-        ("Environment", environment(report)),
+        ("MFU", mfu(report)),
         ("Aggregates", aggregates(report, shown)),
-        ("Per-Stage Timings", stages(report)),
-        (engine::TITLE, engine::section(report, true)),
+        ("Environment", environment(report)),
+        ("Top Kernels", kernels(report)),
+        ("Top Operators", operators(report)),
         (steps::TITLE, inferred_steps(report)),
         ("Cost of the Passes", costs_in_brief(report, |cost| !is_apart(&cost.stage))),
-        ("MFU", mfu(report)),
-        ("Top Operators", operators(report)),
-        ("Top Kernels", kernels(report)),
-        ("Limits", advice::findings_in_brief(report)),
     ];
     // Without the arguments of the program: this page is passed on.
-    let (lead, screen) = (verdict_in_full(report), brief_screen(report));
-    // The lines below have what to do first, and the recommendations how.
-    let lead = match lead.split_once(" First, ") {
-        Some((lead, _)) if screen.contains("- **First:**") => format!("{lead}\n\n"),
-        _ => lead,
-    };
-    let mut head = run_line(report, false) + &lead + &screen;
-    head.push_str(&late_in_full(report));
+    let mut head = run_line(report, false) + &screen_with_causes(report);
     // Where there is an answer, it is the summary of the summary.
     if !is_answered(report) {
         let sentences: Vec<String> = sentences(report).into_iter().take(SENTENCES).collect();
         head.push_str(&format!("{}\n\n", sentences.join(" ")));
     }
+    head.push_str(MORE);
     Page { title, head, sections }
-}
-
-/// Why a rank that is late by so much costs the run less: the line in short has neither what the others wait, nor what of the
-/// delay each step takes over. Empty where the page has no lines in short.
-fn late_in_full(report: &Report) -> String {
-    let lines = facts(report).map(|_| page_lines(report)).unwrap_or_default();
-    let mut late: Vec<_> = lines.into_iter().filter(|line| line.label == "late rank").collect();
-    // How late it is, the line in short has.
-    for line in &mut late {
-        if let Some((late, rest)) = line.text.split_once("; meanwhile, ") {
-            let who = late.split_once(" is late").map_or("it", |(who, _)| who);
-            line.text = format!("While {who} is late, {rest}");
-        }
-    }
-    paragraphs(&late)
 }
 
 fn inferred_steps(report: &Report) -> String {
@@ -317,11 +298,6 @@ const OPERATORS: usize = 5;
 const KERNELS: usize = 5;
 const SHORT_NAME_CHARS: usize = 60;
 
-fn stages(report: &Report) -> String {
-    let windows = stages::windows(report, STAGES, "report.md", true);
-    stages::times(report, STAGES, "report.md", true) + &windows
-}
-
 fn operators(report: &Report) -> String {
     let Some(found) = &report.insight.operators else {
         return none("nothing was computed for it", "");
@@ -413,9 +389,11 @@ fn kernels(report: &Report) -> String {
     let end = if waiting.is_some() { ", communication last." } else { "." };
     let unit = step_is(report, text).filter(|_| shown.iter().any(|k| loss(k).0.is_some()));
     let waiting = waiting.map(|said| format!(" {said}"));
+    let cold = with_cold_calls(report).map(|said| format!(" {}", text(&said)));
     format!(
-        "{}{more}{order}{end} Shares are of the stage's kernel time. Warm calls only, if any.{leads}{}{} {}\n\n",
+        "{}{more}{order}{end} Shares are of the stage's kernel time. Warm calls only, if any.{}{leads}{}{} {}\n\n",
         table.markdown(),
+        cold.unwrap_or_default(),
         unit.map_or_else(String::new, |said| format!(" {said}")),
         waiting.unwrap_or_default(),
         match shown.iter().any(|kernel| kernel.known_bound().is_some()) {

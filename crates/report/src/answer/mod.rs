@@ -632,10 +632,10 @@ impl Stage<'_> {
     fn vanishing(&self, takeaway: &Takeaway) -> Option<Vanishing> {
         let measured = self.measured.filter(|measured| measured.caveat.is_none())?;
         match takeaway.rule {
-            // A graph closes long gaps as well: what launches less often waits less often for the host.
-            Rule::HostGaps if takeaway.experiment == Some(Experiment::more("tokens_per_s")) => {
-                self.with_more_requests(measured)
+            _ if takeaway.experiment == Some(Experiment::more("tokens_per_s")) => {
+                self.with_more_requests(measured, takeaway)
             }
+            // A graph closes long gaps as well: what launches less often waits less often for the host.
             Rule::LaunchBound | Rule::HostAhead | Rule::HostGaps => self.parts(
                 &[WindowKind::LaunchGaps, WindowKind::OtherIdle],
                 "all GPU idle time is removed",
@@ -654,13 +654,21 @@ impl Stage<'_> {
     }
 
     /// The part of the window that a request no longer needs if a step has more of them, at best: the step gets no
-    /// shorter. The idle time, which the advice is about, decides what comes first.
-    fn with_more_requests(&self, measured: &StageMeasurements) -> Option<Vanishing> {
+    /// shorter. The idle time that the advice is about decides what comes first.
+    fn with_more_requests(
+        &self,
+        measured: &StageMeasurements,
+        takeaway: &Takeaway,
+    ) -> Option<Vanishing> {
         let MoreRequests { requests, aim, .. } = measured.more_requests.as_ref()?;
         let ns = self.window?.window_ns as f64 * (1.0 - requests / aim);
         let condition =
             format!("a step of {aim:.0} requests takes no longer than one of {requests:.0}");
-        let at_most_ns = self.part_ns(&[WindowKind::LaunchGaps, WindowKind::OtherIdle]);
+        let of = measured.host_causes.iter().find(|cause| {
+            takeaway.rule == Rule::HostCause && takeaway.subject.as_ref() == Some(&cause.name)
+        });
+        let idle_ns = self.part_ns(&[WindowKind::LaunchGaps, WindowKind::OtherIdle]);
+        let at_most_ns = idle_ns.map(|ns| ns * of.map_or(1.0, |cause| cause.percent / 100.0));
         Some(Vanishing { ns, at_most_ns, condition, ..Vanishing::default() })
     }
 

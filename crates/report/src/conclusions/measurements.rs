@@ -476,7 +476,7 @@ fn for_more_samples(report: &Report) -> String {
             .to_owned();
     }
     let more = host.more_samples().replacen('r', "R", 1);
-    format!("{more}: the host was sampled too rarely to say what it does between launches.")
+    format!("{more}: too few host samples to tell what it does between launches.")
 }
 
 /// Steps with less than this part of the requests that an option allows are not limited by it.

@@ -144,6 +144,8 @@ fn quotes(evidence: &Evidence, text: &str, what: &str) {
     assert!(text.contains(&shown), "{what}: {shown} is not in {text}");
 }
 
+const WHY_LATE: &str = "- **Why late:** ";
+
 #[test]
 fn every_place_has_the_lines_of_the_answer() {
     assert!(bundles().iter().any(|told| !told.report.answer.short.is_empty()));
@@ -178,7 +180,17 @@ fn every_place_has_the_lines_of_the_answer() {
             .map(|line| format!("- **{}:** {}", line.label, line.text))
             .collect();
         let head = summary.split("\n\n").find(|part| part.starts_with("- **Verdict:**"));
-        let head = head.filter(|_| !short.is_empty()).map(words).unwrap_or_default();
+        // Why a rank is late, the page has as well, and the others in full.
+        let (why, head): (Vec<&str>, Vec<&str>) = head
+            .filter(|_| !short.is_empty())
+            .into_iter()
+            .flat_map(str::lines)
+            .partition(|line| line.starts_with(WHY_LATE));
+        let page = words(&place("report.html").expect("a page").1.replace('\u{a0}', " "));
+        for line in why {
+            assert!(page.contains(&words(&line[WHY_LATE.len()..])), "{}: {line}", told.name);
+        }
+        let head = words(&head.join("\n"));
         assert_eq!(words(&short.join("\n")).to_lowercase(), head.to_lowercase(), "{}", told.name);
         let console = words(console);
         for line in summary.lines().filter(|line| is_plain(line)) {
@@ -188,7 +200,7 @@ fn every_place_has_the_lines_of_the_answer() {
                 continue;
             };
             // The console shows warnings when they come up.
-            if label == "Warnings" {
+            if label == "Warnings" || line.starts_with(WHY_LATE) {
                 continue;
             }
             // Of a list at the end of the page, too, which the console leaves out.
@@ -219,7 +231,7 @@ fn step_times_agree() {
                     seen += 1;
                 }
             }
-            let engine = format!("(?m)^- {name}: [0-9,]+ steps?, median ([0-9.,]+) ms");
+            let engine = format!("(?m)^\\| `{name}` \\| [0-9,]+ \\| [0-9,]+ \\| ([0-9.,]+) \\|");
             for (place, groups, _) in told.found(&engine) {
                 close(number(&groups[0]), p50_ms, 0.0051, &format!("{place}: {}", stage.stage));
                 seen += 1;
@@ -311,7 +323,7 @@ fn causes_on_the_host_agree() {
             let sum: f64 = stage.causes.iter().map(|cause| cause.percent).sum();
             close(sum, 100.0, 1e-6, &format!("{}: the causes of {}", told.name, stage.stage));
             for cause in stage.causes.iter().filter(|cause| cause.is_finding()) {
-                let name = regex::escape(&cause.text(true));
+                let name = format!("`?{}`?", regex::escape(&cause.text(true)));
                 for pattern in [
                     format!(
                         "{}: ([0-9.]+) ± ([0-9.]+) % of the idle time: {name} \\(of",
@@ -355,7 +367,7 @@ fn gains_agree() {
             .collect();
         let gains: Vec<String> = steps.iter().filter_map(|step| step.gain()).collect();
         for (place, _, rest) in told.found("((?:up to|about) [0-9.]+x) faster if ") {
-            let rest = rest.replace("&lt;", "<").replace("&gt;", ">");
+            let rest = rest.replace("&lt;", "<").replace("&gt;", ">").replace('`', "");
             let is_it = gains.iter().any(|gain| rest.starts_with(gain.as_str()));
             assert!(is_it, "{place}: {rest:.200}\nis none of {gains:#?}");
             seen += 1;

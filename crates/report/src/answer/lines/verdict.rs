@@ -153,7 +153,7 @@ pub(in crate::answer) fn in_short(report: &Report, first: &FirstStep) -> String 
         // More requests make no step shorter.
         (_, Some(factor)) if first.is_in_tokens() => {
             format!(
-                ": they share the host's time per step (up to {} the tokens/s if a larger step takes no longer)",
+                " to spread the host's time over more tokens (up to {} the tokens/s if a larger step takes no longer)",
                 times_faster(factor)
             )
         }
@@ -394,7 +394,7 @@ mod tests {
         let more = first(Rule::HostGaps, "Batch more requests per step: send more at once.");
         assert_eq!(
             in_words(&Report::default(), &more).in_short,
-            "batch more requests per step: they share the host's time per step (up to 2.0x the tokens/s if a larger step takes no longer)"
+            "batch more requests per step to spread the host's time over more tokens (up to 2.0x the tokens/s if a larger step takes no longer)"
         );
         let idle = Removed { what: "other idle".into(), percent: 50.0 };
         let earlier =

@@ -257,6 +257,11 @@ pub(super) fn percent(value: Option<f64>) -> Option<f64> {
 }
 
 impl StageMeasurements {
+    /// More requests make a step longer, and tokens cheaper, where the host alone sets the pace.
+    pub(crate) fn cheaper_by_more_requests(&self) -> Option<&MoreRequests> {
+        self.more_requests.as_ref().filter(|_| self.host_never_waits)
+    }
+
     /// Whether what the GPU works on next was mostly launched before it became idle: ranges show it, or samples of a host
     /// that waits for the GPU.
     pub(crate) fn is_host_ahead(&self) -> bool {

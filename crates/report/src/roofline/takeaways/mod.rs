@@ -465,9 +465,7 @@ impl Speaker<'_> {
             format!("{how}. No single function is the cause; the largest is {}.", most.name)
         });
         let said = say(Rule::HostGaps, vec![share], text, spread.as_deref());
-        // More requests make a step longer, and tokens cheaper.
-        let is_more = s.host_never_waits && s.more_requests.is_some();
-        let more = is_more.then(|| Experiment::more("tokens_per_s"));
+        let more = s.cheaper_by_more_requests().map(|_| Experiment::more("tokens_per_s"));
         let experiment = Some(more.unwrap_or_else(Experiment::shorter_steps));
         Some(Takeaway { experiment, ..said })
     }
@@ -498,9 +496,18 @@ impl Speaker<'_> {
                 let least = if cause.is_fault { least.max(HOST_FAULT_PERCENT) } else { least };
                 let idle = self.share_of("idle_percent", idle * 100.0, HOST_CAUSE_PERCENT);
                 let evidence = vec![share.error(cause.error_percent).against(least), idle];
-                let then = Some(cause.then.as_str()).filter(|_| cause.is_own || some_main);
+                // What an engine's code costs, more requests share.
+                let more = self.stage.cheaper_by_more_requests().filter(|_| !cause.is_own);
+                let more = more.map(|more| {
+                    let then = format!("{}. Or run the engine on a faster core.", more.then);
+                    (then, Experiment::more("tokens_per_s"))
+                });
+                let then = more.as_ref().map_or(cause.then.as_str(), |(then, _)| then);
+                let then = Some(then).filter(|_| cause.is_own || some_main);
                 let text = cause.text.clone();
                 let takeaway = self.say(rule, Some(part), evidence, text, then);
+                let experiment = more.map(|(_, shown)| shown).or(takeaway.experiment);
+                let takeaway = Takeaway { experiment, ..takeaway };
                 said.push(about(takeaway, &cause.name, &short_hash(&cause.key)));
             }
         }
@@ -856,7 +863,12 @@ pub fn recommendations<'t>(takeaways: &'t [Takeaway], answer: &'t Answer) -> Vec
     let mut given: Vec<Recommended<'_>> = Vec::new();
     for takeaway in takeaways {
         let Some(text) = takeaway.recommendation.as_deref() else { continue };
-        match given.iter_mut().find(|known| known.text == text) {
+        // To profile is the same work for any number of kernels.
+        let profiles = |t: &Takeaway| t.rule == Rule::TopKernel;
+        let is_same = |known: &&mut Recommended<'_>| {
+            known.text == text || profiles(known.first) && profiles(takeaway)
+        };
+        match given.iter_mut().find(is_same) {
             // They are of different stages, or kernels.
             Some(known) => {
                 known.further += 1;

@@ -321,6 +321,23 @@ fn one_cause_is_the_advice_from_its_own_share_on() {
         advice(&said, HostGaps).starts_with("Send more requests at once. Or do less host work")
     );
     assert_eq!(experiment(&said), Some(Experiment::more("tokens_per_s")));
+    // The same where another function is the cause, and the engine's code the rest.
+    let then = "Send more requests at once".to_owned();
+    let more_requests = Some(MoreRequests { then, requests: 16.0, aim: 32.0 });
+    let mut host_causes = causes(10.0);
+    host_causes[1].is_own = true;
+    let said = of(vec![StageMeasurements {
+        host_causes,
+        host_never_waits,
+        more_requests,
+        short_gaps_percent: None,
+        ..eager_decode()
+    }]);
+    let engine = said.iter().find(|said| said.subject.as_deref() == Some("launch"));
+    let engine = engine.expect("the code of the engine");
+    let then = "Send more requests at once. Or run the engine on a faster core.";
+    assert_eq!(engine.recommendation.as_deref(), Some(then));
+    assert_eq!(engine.experiment, Some(Experiment::more("tokens_per_s")));
 }
 
 /// The first advice of the demo is on its program, not on the simulator that makes its threads slow.
@@ -644,6 +661,12 @@ fn what_the_answer_puts_first_comes_before_its_symptoms() {
     let order = |answer: &Answer| -> Vec<Rule> {
         recommendations(&takeaways, answer).iter().map(|given| given.first.rule).collect()
     };
+    // To profile is one job for the kernels of all stages.
+    let profiled = [said(TopKernel, "decode", 7.5), said(TopKernel, "mixed", 2.8)];
+    let none = Answer::default();
+    let given = recommendations(&profiled, &none)[0].clone();
+    let second = given.second.and_then(|second| second.stage.as_deref());
+    assert_eq!((given.further, second, given.concerns_percent), (1, Some("mixed"), Some(10.3)));
     let plain = Answer::default();
     assert_eq!(order(&plain), [Incomplete, Fusible, HostGaps, Waiting, Copies]);
     let first = Answer { first: Some(step(Waiting, "decode")), ..Answer::default() };
