@@ -472,7 +472,7 @@ fn what_cannot_be_compared_says_why_and_what_to_do() {
     refused(&[&good, "huge.json"], 70, "kernels");
     refused(&["empty.json", &good], 70, "empty.json (BEFORE) is EMPTY: ");
     refused(&[&good, "unreported"], 70, "stage2-launch report unreported");
-    refused(&[&good, "nothing"], 2, "is not the folder of a run");
+    refused(&[&good, "nothing"], 2, "is not a run folder");
     // Conditions are read before any run is.
     let near = "there is no metric `setp_ms`; did you mean `step_ms`?";
     refused(&["absent", "absent", "--fail-if", "decode.setp_ms>+5%"], 2, near);

@@ -353,7 +353,11 @@ fn a_host_that_dies_leaves_its_last_numbers_and_holds_up_no_page() {
 fn wrong_targets_and_open_addresses_are_refused() {
     for (words, code, part) in [
         (&["top", "/nowhere/at/all"][..], 2, "/nowhere/at/all does not exist; "),
-        (&["top", "Cargo.toml"], 2, "Cargo.toml is a text file, not the folder of a run; "),
+        (
+            &["top", "Cargo.toml"],
+            2,
+            "Cargo.toml is a text file, not a trace file (.s2t) or the folder of a run; ",
+        ),
         (&["top", "--once", "src"], 2, "no trace file (HOST-PID.s2t) is in src"),
         (&["feed", "4000000000"], 70, "no process 4000000000"),
         (&["feed", "--listen", "0.0.0.0:0", "/tmp"], 2, "other hosts"),

@@ -101,7 +101,10 @@ fn a_mistyped_word_is_told_what_was_probably_meant_in_three_lines_at_most() {
         (&["export", "x.nsys-rep", "-f", "csv"], capture),
         (&["export", "x.nsys-rep", "-f", "parquet"], capture),
         (&["report", "x.nsys-rep"], capture),
-        (&["top", "x.nsys-rep"], capture),
+        (
+            &["top", "x.nsys-rep"],
+            "Nsight Systems, not a trace file (.s2t) or the folder of a run; `stage2-launch merge",
+        ),
         (&["ask", "x.nsys-rep"], capture),
         (&["query", "x.nsys-rep", "SELECT 1"], capture),
         (&["next", "x.nsys-rep"], capture),
@@ -246,7 +249,10 @@ fn a_mistyped_word_is_told_what_was_probably_meant_in_three_lines_at_most() {
         (&["config", "model/lm="], "did you mean `model/llm`?"),
         (&["--annotate", "torch-op", "--", "true"], "did you mean `torch-ops`?"),
         (&["top", "nowhere"], "nowhere does not exist; "),
-        (&["top", "report.html"], "report.html is a page for a browser, not the folder of a run; "),
+        (
+            &["top", "report.html"],
+            "report.html is a page for a browser, not a trace file (.s2t) or the folder",
+        ),
         (&["next", "."], ". is not a run folder: no run.json in it; "),
         (&["job", "."], "no trace file (*.s2t) in .; record with"),
         (&["top", "."], "or a trace file; `stage2-launch run -- COMMAND` makes a run"),

@@ -51,7 +51,9 @@ fn nothing_recorded_is_no_result_unless_it_is_allowed() {
     assert!(quiet.len() == 2 && quiet[0].contains("error: no GPU work was recorded"), "{quiet:?}");
     let shown = lines(&[]);
     let block: Vec<_> = shown.iter().skip_while(|line| !line.is_empty()).skip(1).collect();
-    assert!(block.len() == 3 && block[0].starts_with("coverage: EMPTY: "), "{shown:?}");
+    // The hint comes last, below what it is about.
+    assert!(block.len() == 4 && block[0].starts_with("coverage: EMPTY: "), "{shown:?}");
+    assert!(block[3].contains("hint: exit status 70: "), "{shown:?}");
     assert!(!shown.iter().any(|line| line.contains("error: ")), "{shown:?}");
     let allowed = contains("warning: no GPU work").and(contains("--allow-empty").not());
     run(&sandbox, &["--allow-empty"], 0).code(0).stderr(allowed.and(contains("error:").not()));
