@@ -9,7 +9,7 @@ use stage2_contract::text::numbers::{
     count, counted, grouped, or_absent, shown_rate, shown_time, time_scale,
 };
 use stage2_contract::text::{plain, shorten, shorten_kernel};
-use stage2_model::finding::Id;
+use stage2_model::finding::{Finding, Id, Severity};
 use stage2_model::lead::bound_by;
 use stage2_model::{
     Answer, AnswerLine, Bottleneck, BottleneckKind, BottleneckPart, EXTRA_TIME, HOST_SAMPLES_LEAST,
@@ -230,8 +230,12 @@ pub(super) fn coverage_in_short(report: &Report, text: &str) -> String {
             .any(|word| clause.starts_with(word))
     };
     let left_out = clauses.filter(is_left_out).map(|clause| format!("; {clause}"));
-    let is_gap = |id: Id| [Id::CountersGap, Id::CountersLost, Id::CountersLeftOut].contains(&id);
-    let gaps = report.findings.iter().any(|finding| is_gap(finding.id));
+    // A note says that nothing of weight is missing.
+    let is_gap = |finding: &&Finding| {
+        let ids = [Id::CountersGap, Id::CountersLost, Id::CountersLeftOut];
+        ids.contains(&finding.id) && finding.severity != Severity::Note
+    };
+    let gaps = report.findings.iter().any(|finding| is_gap(&finding));
     let only = if known.starts_with("complete") { "only " } else { "" };
     let gaps = if gaps { format!("; {only}counters have gaps") } else { String::new() };
     format!("{}{}{gaps}", known.trim_end(), left_out.collect::<String>())
@@ -638,6 +642,8 @@ mod tests {
         report.coverage.verdict.status = Status::Complete;
         report.findings.push(Id::CountersGap.about("GPU 0").found("a gap", "", ""));
         assert_eq!(said(&report), "complete: no known lost records; only counters have gaps");
+        report.findings.last_mut().unwrap().severity = Severity::Note;
+        assert_eq!(said(&report), "complete: no known lost records");
     }
 
     /// Hazard: a share of recorded calls passes for one of all calls, which are faster.
