@@ -4,10 +4,10 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::table::{ROWS, Table, more, more_in, none, paragraph, sentence, text};
+use crate::table::{NAME_CHARS, ROWS, Table, more, more_in, none, paragraph, sentence, text};
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, counted, percent1, time_scale};
-use stage2_contract::text::{code, cut, plain};
+use stage2_contract::text::{code, cut, plain, shorten_kernel};
 use stage2_model::kernels::{Kernel, Loss, stage_kernels, steps};
 use stage2_model::rule::NEAR_ROOF_SHARE;
 use stage2_model::{
@@ -82,12 +82,13 @@ pub(crate) fn recommendations(report: &Report) -> String {
             gain.or_else(|| (!advice.first.rule.is_caveat()).then(|| "not known".to_owned()))
         })
         .left("Why", |(_, Recommended { first, second, further, .. })| {
-            let second = second.map_or_else(String::new, |second| format!(". {}", second.text));
+            // Each whole: cut together, the end of the first would run into that of the second.
+            let second = second.map_or_else(String::new, |second| format!(". {}", text(&second.text)));
             let more = match further {
                 0 | 1 => String::new(),
                 more => format!(" ({})", supports(more - 1)),
             };
-            text(&format!("{}{second}{more}", first.text))
+            format!("{}{second}{more}", text(&first.text))
         });
     let gains = rows.iter().filter_map(|(_, advice)| gain(report, advice, FirstStep::gain));
     match gains.filter(|gain| matches!(gain, Gain::Known(_))).count() {
@@ -206,7 +207,7 @@ fn gain(
 }
 
 /// What the kernel of a takeaway would save at its roof, as the answer says that it loses it: `decode: saves up to 0.08 of
-/// 6.29 ms per token if the kernel reaches its roof`. `None`: this is not known.
+/// 6.29 ms per token if NAME reaches its roof`. `None`: this is not known.
 fn lost_of_kernel(report: &Report, takeaway: &Takeaway) -> Option<String> {
     let (stage, kernel) = (takeaway.stage.as_ref()?, takeaway.subject.as_ref()?);
     let answer = report.answer.stages.iter().find(|answer| answer.stage == *stage)?;
@@ -219,7 +220,7 @@ fn lost_of_kernel(report: &Report, takeaway: &Takeaway) -> Option<String> {
         .filter(|_| loss.attainable.is_some_and(|share| share < NEAR_ROOF_SHARE))?;
     let percent = lost_ns * 100.0 / mean.ns as f64;
     let saved = of_mean_step(report, takeaway, percent, Some(None))?;
-    Some(format!("{saved} if the kernel reaches its roof"))
+    Some(format!("{saved} if {} reaches its roof", shorten_kernel(kernel, NAME_CHARS)))
 }
 
 /// Part of the window of its stage that vanishes at best if the advice is followed, percent; the error of an estimate.

@@ -245,14 +245,9 @@ pub(super) fn coverage_in_short(report: &Report, text: &str) -> String {
 const IN_FACTS: [&str; 8] =
     [VERDICT, "time", "window", "host", "late rank", "floor", "kernel", "first"];
 
-/// Right below the title of a page: a fact in each line, and what a floor is. Where these are not known, the lines of the
-/// answer in full.
+/// Right below the title of a page: a fact in each line, also why a rank is late, and what a floor is. Where these are not
+/// known, the lines of the answer in full.
 pub(super) fn brief_screen(report: &Report) -> String {
-    screen(report, short(report))
-}
-
-/// [`brief_screen`] of a page without the answer in full: why a rank is late has a line.
-pub(super) fn screen_with_causes(report: &Report) -> String {
     let mut lines = short(report);
     let stage = verdict_stage(report).map(|answer| &answer.stage);
     let mut late = report.ranks.late.iter().filter(|late| Some(&late.stage) == stage);
@@ -261,10 +256,6 @@ pub(super) fn screen_with_causes(report: &Report) -> String {
     if let Some((at, text)) = at.zip(why) {
         lines.insert(at + 1, AnswerLine { label: "why late".into(), text });
     }
-    screen(report, lines)
-}
-
-fn screen(report: &Report, lines: Vec<AnswerLine>) -> String {
     of_lines(report, &lines).unwrap_or_else(|| {
         let lines = page_lines(report);
         let items: String = lines.iter().map(|line| item(&line.label, &line.text)).collect();

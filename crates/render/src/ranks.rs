@@ -120,8 +120,8 @@ fn stages(rows: &[RankStageRow]) -> String {
             row.communication_ns.filter(|&ns| ns > 0).map(ms3)
         })
         .with_note(
-            "The slowest rank of each stage comes first: the one that waited least for the others, where that is \
-             known, and else the one with the longest host time. Unless a heading says `without first`, values are of \
+            "The slowest rank of each stage comes first: the one that waited least for the others (without first), \
+             where that is known, and else the one with the longest host time. Unless a heading says `without first`, values are of \
              all calls, with the cold ones.",
         )
 }

@@ -409,6 +409,8 @@
     const isKnown = (row, at) => !Number.isNaN(number(row, at));
     table.classList.add("sorts");
     [...table.tHead.rows[0].cells].forEach((head, at) => {
+      // A column of bars.
+      if (!head.textContent) return;
       const numeric = head.classList.contains("n");
       const button = make("button", { type: "button", textContent: head.textContent });
       head.replaceChildren(button);

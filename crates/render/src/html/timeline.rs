@@ -539,15 +539,19 @@ impl Scale {
         let tick = |at_ns: u64| {
             let at = self.percent(at_ns);
             let shown = super::chart::short(at_ns as f64 / unit.1);
+            // Near the end, where it would be cut off, a label stands before its line.
+            let place = match at_ns as f64 > self.length_ns as f64 * 0.85 {
+                true => "dx=\"-3\" text-anchor=\"end\"",
+                false => "dx=\"3\"",
+            };
             format!(
-                "<line x1=\"{at}\" x2=\"{at}\" y1=\"{AXIS}\" y2=\"{height}\"/><text x=\"{at}\" dx=\"3\" \
+                "<line x1=\"{at}\" x2=\"{at}\" y1=\"{AXIS}\" y2=\"{height}\"/><text x=\"{at}\" {place} \
                  y=\"13\">{shown} {}</text>\n",
                 unit.0
             )
         };
-        // Before the end, where a label would be cut off.
-        let end = self.length_ns as f64 * 0.94;
-        let ticks = (0u64..=6).map(|i| i.saturating_mul(step)).take_while(|at| (*at as f64) < end);
+        let end = self.length_ns;
+        let ticks = (0u64..=6).map(|i| i.saturating_mul(step)).take_while(|at| *at < end);
         ticks.map(tick).collect()
     }
 }

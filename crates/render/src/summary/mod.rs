@@ -21,7 +21,7 @@ use stage2_report::roofline::takeaways::recommendations;
 
 use crate::advice::no_advice;
 use crate::costs::costs_in_brief;
-use crate::facts::screen_with_causes;
+use crate::facts::brief_screen;
 use crate::kernels::waiting_in_communication;
 use crate::operators::basis;
 use crate::page::{
@@ -61,7 +61,7 @@ pub(super) fn page(report: &Report, shown: &Shown) -> Page {
         ("Cost of the Passes", costs_in_brief(report, |cost| !is_apart(&cost.stage))),
     ];
     // Without the arguments of the program: this page is passed on.
-    let mut head = run_line(report, false) + &screen_with_causes(report);
+    let mut head = run_line(report, false) + &brief_screen(report);
     // Where there is an answer, it is the summary of the summary.
     if !is_answered(report) {
         let sentences: Vec<String> = sentences(report).into_iter().take(SENTENCES).collect();
@@ -131,15 +131,22 @@ fn work(used: &ModelUse) -> Option<String> {
 /// Whether a fact of the environment says something about the times: the driver, or CUDA.
 fn matters(key: &str) -> bool {
     let key = key.to_lowercase();
-    key.ends_with("driver") || key.starts_with("cuda") || key.ends_with("cuda")
+    let engines = ["torch", "vllm", "sglang", "tensorrt-llm", "transformers"];
+    match key.strip_prefix(PACKAGES) {
+        Some(package) => engines.contains(&package),
+        None => key.ends_with("driver") || key.starts_with("cuda") || key.ends_with("cuda"),
+    }
 }
+
+/// What precedes the name of a Python package.
+const PACKAGES: &str = "python.packages.";
 
 /// What a fact of the environment is called for those who do not know env.json.
 fn shown_key(key: &str) -> &str {
     match key {
         "gpu.driver" => "driver",
-        "gpu.cuda_driver" => "newest CUDA version that the driver supports",
-        other => other,
+        "gpu.cuda_driver" => "newest CUDA that the driver supports",
+        other => other.strip_prefix(PACKAGES).unwrap_or(other),
     }
 }
 

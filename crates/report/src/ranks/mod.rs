@@ -97,7 +97,8 @@ impl JobProcesses {
         let shares = rows::shares(&found);
         let mut rank_stages = self.stages(label, &names, devices, &shares);
         rank_stages.order_by_cached_key(|row| {
-            let waiting = (row.waiting_ns.is_none(), row.waiting_ns);
+            let waiting_ns = row.warm_waiting_ns.or(row.waiting_ns);
+            let waiting = (waiting_ns.is_none(), waiting_ns);
             let host = Reverse(row.host_total_ns);
             (place(&row.stage), row.stage.clone(), waiting, host, row.rank)
         });
