@@ -361,7 +361,9 @@ const NOTES: usize = 4;
 fn comparable(of: &Comparison) -> String {
     let (warnings, notes): (Vec<&Difference>, Vec<&Difference>) =
         of.differences.iter().partition(|d| d.severity >= Severity::Warning);
-    let warnings: Vec<String> = warnings.into_iter().map(warning).collect();
+    // A run that widens every interval comes first.
+    let apart = outlier(of).map(|(run, factor)| format!("{run} takes {factor}: record it again"));
+    let warnings: Vec<String> = apart.into_iter().chain(warnings.into_iter().map(warning)).collect();
     let both = notes.iter().filter(|note| note.before == note.after);
     // Only what may be in doubt of runs is named although both sides have it.
     let text = |note: &&&Difference| match note.what.as_str() {
@@ -369,7 +371,6 @@ fn comparable(of: &Comparison) -> String {
         what => format!("{what} varies within both sides"),
     };
     let mut texts: Vec<String> = both.map(|note| text(&note)).collect();
-    texts.splice(0..0, outlier(of));
     let differ: Vec<&str> = notes
         .iter()
         .filter(|note| note.before != note.after)
@@ -400,8 +401,8 @@ pub const NOT_COMPARED: &str = "not compared";
 const OUTLIER_SPREADS: f64 = 3.0;
 const OUTLIER_PART: f64 = 0.1;
 
-/// `b1 takes 1.54x as long as the other runs of its side (decode): record it again`.
-fn outlier(of: &Comparison) -> Option<String> {
+/// A run to record again, and how far it is from the others: `b1`, `1.54x as long as the other runs of its side (decode)`.
+pub(crate) fn outlier(of: &Comparison) -> Option<(String, String)> {
     let stages = timed(of);
     let times = stages.iter().filter_map(|stage| Some((stage, stage.time()?)));
     let sides = times.flat_map(|(stage, time)| {
@@ -423,10 +424,8 @@ fn outlier(of: &Comparison) -> Option<String> {
         found.map(|(run, factor)| {
             let label = run.label.trim_end_matches('/');
             let folder = label.rsplit_once('/').map_or(label, |(_, folder)| folder);
-            format!(
-                "{folder} takes {factor:.2}x as long as the other runs of its side ({}): record it again",
-                stage.stage
-            )
+            let others = format!("{factor:.2}x as long as the other runs of its side ({})", stage.stage);
+            (folder.to_owned(), others)
         })
     };
     found.filter_map(of_side).next()

@@ -6,7 +6,7 @@ use stage2_model::Severity;
 
 use crate::comparability::{MIX_COMMANDS, ORDER_OF_RUNS, is_same_program};
 use crate::comparison::{ComparedRun, Comparison, Difference, StageChange, signed_time};
-use crate::lines::{large_work, name, named_work, warning};
+use crate::lines::{large_work, name, named_work, outlier, warning};
 use crate::verdict::{NAME_LIMIT, Outlook, busier, has_too_small, least, open_stages, timed};
 
 /// Runs that are missing for a test, and the command that compares them with those that are there.
@@ -53,16 +53,22 @@ const NAME_TO_COPY: usize = 48;
 /// Runs of a side from which a rank test can decide.
 const ENOUGH_RUNS: usize = 4;
 
-/// What to do next.
+/// What to do next; a run that is far from the others of its side first.
 pub(crate) fn next(of: &Comparison) -> String {
+    let then = then(of);
+    match outlier(of).filter(|_| of.unlike.is_empty()) {
+        Some((run, _)) => format!("record {run} again and compare once more; {then}"),
+        None => then,
+    }
+}
+
+fn then(of: &Comparison) -> String {
     let runs = of.before.len().min(of.after.len());
     let stages = timed(of);
     let of_machine = of_the_machine(&stages).filter(|_| is_same_program(of));
     let what = match of.outlook() {
         _ if !of.unlike.is_empty() => {
-            return format!(
-                "compare {ENOUGH_RUNS} runs per side: same program, same workload, same GPU"
-            );
+            return "compare runs of the same program and workload on the same GPU".to_owned();
         }
         Outlook::NotJudged if stages.iter().any(|stage| stage.own_times.is_some()) => {
             return "compare runs of one engine, or record both sides with the same ranges"

@@ -335,11 +335,12 @@ pub fn unlike(diff: &Diff) -> Vec<Finding> {
 /// no room for one each.
 pub fn outcomes(diff: &Diff, height: usize) -> Vec<(Outcome, String)> {
     let all = diff.comparisons.iter();
-    all.flat_map(|of| outcomes_of(of, screen::is_folded(of, height))).collect()
+    let is_one_of_several = diff.comparisons.len() > 1;
+    all.flat_map(|of| outcomes_of(of, screen::is_folded(of, height), is_one_of_several)).collect()
 }
 
-/// `is_folded`: those that passed share a sentence.
-fn outcomes_of(of: &Comparison, is_folded: bool) -> Vec<(Outcome, String)> {
+/// `is_folded`: those that passed share a sentence, which names the runs if they are `is_one_of_several` pairs.
+fn outcomes_of(of: &Comparison, is_folded: bool, is_one_of_several: bool) -> Vec<(Outcome, String)> {
     let sentence = |row: &ConditionResult| {
         let how = match (row.outcome, row.expected) {
             (Outcome::NotEvaluated, _) => "could not be evaluated",
@@ -364,7 +365,8 @@ fn outcomes_of(of: &Comparison, is_folded: bool) -> Vec<(Outcome, String)> {
         format!("{} '{}'{open}", option_of(row), row.condition)
     };
     let named: Vec<String> = passed.iter().map(named).collect();
-    let said = format!("{} conditions passed: {}", passed.len(), named.join(", "));
+    let pair = if is_one_of_several { format!(" for {}", title(of)) } else { String::new() };
+    let said = format!("{} conditions passed{pair}: {}", passed.len(), named.join(", "));
     others.into_iter().map(sentence).chain([(Outcome::Passed, said)]).collect()
 }
 

@@ -340,7 +340,9 @@ pub(super) fn whole(stage: &StageChange, parts: &Parts<'_>) -> String {
         false => "",
     };
     let said = format!("({change}{word}{median}{other})");
-    format!("{WINDOW} {a} → {b} ms per {per} {said}")
+    // The line of the stage above has medians of the runs.
+    let of_runs = if whole.before_runs.len() > 1 { " of all runs" } else { "" };
+    format!("{WINDOW}{of_runs} {a} → {b} ms per {per} {said}")
 }
 
 /// A class with the kernel that most of its change is in, or what the GPU was idle for.

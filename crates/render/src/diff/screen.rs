@@ -113,7 +113,7 @@ pub(super) fn is_folded(of: &Comparison, height: usize) -> bool {
 pub(super) fn screen(of: &Comparison, width: usize, height: usize) -> Vec<String> {
     let width = width.clamp(WIDTHS.0, WIDTHS.1);
     // Each condition has a sentence below the screen, behind the name of the program.
-    let sentences = super::outcomes_of(of, is_folded(of, height));
+    let sentences = super::outcomes_of(of, is_folded(of, height), false);
     let lines_of = |said: &String| (SPEAKER + said.chars().count()).div_ceil(width - INDENT);
     let sentences: usize = sentences.iter().map(|(_, said)| lines_of(said)).sum();
     let room = height.max(HEIGHT).saturating_sub(PROMPTS + sentences);
