@@ -152,7 +152,9 @@ class Run:
 
         `p50_ns`, `p99_ns` (None: of fewer than 100 steps), `max_ns` and `mean_ns` are times of a
         step, call or token, which `per` names, without the cold first call. `steps` is how many
-        steps or calls were timed. `floor_ns` is the least time that the GPU needs for it.
+        steps or calls were timed. `tokens_per_s` counts the tokens that `tokens_counted` names,
+        over the timed steps, or over their GPU work where that takes longer (`gpu_work_ns` in
+        `engine_steps`). `floor_ns` is the least time that the GPU needs for it.
         `idle_percent` and the columns in `window` are shares of the windows of warm calls.
 
         `gpu_window_ns`, `gpu_busy_ns` (any GPU work ran) and `kernel_sum_ns` (kernels that overlap

@@ -76,9 +76,9 @@ FIRST: dict[str, str] = {
     "cold_total_ns",
     "copies": "stage direction calls bytes total_ns mean_ns path device",
     "fills": "stage calls bytes total_ns mean_ns path device",
-    "stages": "stage per p50_ns p99_ns max_ns mean_ns tokens_per_s steps floor_ns mean_over_floor "
-    "idle_percent instances host_first_ns gpu_window_ns gpu_busy_ns gpu_idle_ns kernels "
-    "kernel_sum_ns recorded_instances",
+    "stages": "stage per p50_ns p99_ns max_ns mean_ns tokens_per_s tokens_counted steps floor_ns "
+    "mean_over_floor idle_percent instances host_first_ns gpu_window_ns gpu_busy_ns gpu_idle_ns "
+    "kernels kernel_sum_ns recorded_instances",
     "recommendations": "stage faster saves_ns per text why saves_error_ns window_mean_ns "
     "tokens_per_s_factor concerns_percent",
     "operators": "op_name calls nested_calls gpu_inclusive_ns gpu_exclusive_ns host_total_ns "

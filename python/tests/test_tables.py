@@ -332,6 +332,19 @@ def test_each_column_has_a_description() -> None:
             assert text.endswith(".") and not refers.search(text), (table.name, column, text)
 
 
+def test_a_rate_can_be_calculated_from_what_its_description_names() -> None:
+    run = sample("vllm_sorting")
+    said = run.stages.descriptions["tokens_per_s"]
+    assert "over their GPU work where that takes longer" in said and "`gpu_work_ns`" in said
+    for engine in run.engine_steps:
+        tokens = engine["prefill_tokens_mean"] + engine["decode_requests_mean"]
+        step_ns = engine["gpu_work_ns"] or engine["timed_ns"] / engine["timed_steps"]
+        stage = run.stages.row(stage=engine["stage"])
+        assert stage["tokens_per_s"] == pytest.approx(tokens * 1e9 / step_ns, rel=0.01)
+        assert stage["steps"] == engine["timed_steps"]
+    assert "not shown: tokens_counted, steps, " in str(run.stages)
+
+
 def test_what_idle_time_holds_is_said() -> None:
     stages = sample("vllm_sorting").stages
     for kind, text in (("busy", "All GPU work, where it is not split"), ("launch_gaps", "50 us, ")):
