@@ -59,13 +59,14 @@ _HIDDEN: dict[str, tuple[str, str | list[str], str]] = {
     "work": ("verdict", _UNCHANGED, "that changed beyond noise"),
 }
 """Rows that would hide the others in a whole table: a column, its values, and what is left."""
-_HEADINGS = {
-    "change_percent": "change",
-    "change": "change (unit)",
-    "interval_percent": "interval",
-    "interval": "interval (unit)",
-}
-"""Headings of metrics whose changes have their units: of a share, these are points."""
+_CHANGES = ("change", "interval")
+_RUNS = ("before", "after", "before_runs", "after_runs")
+_NOISE = ("noise.threshold", "noise.single")
+"""Columns of metrics whose unit is in another column; changes and noise of a share are points."""
+_NS = {"ns": 1.0, "ms": 1e6}
+_SUFFIXES = {"percent": " %", "per_second": "/s", "joule": " J", "watt": " W", "mhz": " MHz"}
+_FRACTIONS = re.compile(r"(^|[._])(mfu|mbu|tensor_active)(_|$)|_share$")
+"""Shares of 1, which are shown in percent, as all shares."""
 _EVEN_IF_UNKNOWN = ("energy_j", "mean_power_w")
 """Columns that are shown even if they are None in all rows, because they are what is looked for."""
 
@@ -217,8 +218,8 @@ def _texts(rows: Table, name: str) -> list[str]:
     """Return a column as text, of which only what no cell could show is cut."""
     values = [row[name] for row in rows]
     floats = [value for value in values if isinstance(value, float)]
-    if rows.name == "metrics" and "unit" in rows.columns:
-        return [_of_metric(name, row) for row in rows]
+    if _unit_of(rows.name, rows.columns, name):
+        return [_in_unit(rows.name, row, name) for row in rows]
     if all(map(float.is_integer, floats)) and not _is_share(name) and not _is_factor(name):
         values = [int(value) if isinstance(value, float) else value for value in values]
     texts = [_cut(_text(name, value), _PROSE_CHARS) for value in values]
@@ -233,26 +234,48 @@ def _misleads(name: str, row: Mapping[str, Any]) -> bool:
     return (is_unlike and is_change) or (word == "gone" and name == "change_percent")
 
 
-def _has_unit(table: str, columns: Collection[str], name: str) -> bool:
-    """Tell whether this change of metrics is shown with its unit: percent, or points."""
-    difference = name[: -len(_SHARE)] if _is_share(name) else name
-    return table == "metrics" and name in _HEADINGS and {difference, "unit"} <= set(columns)
+def _unit_of(table: str, columns: Collection[str], name: str) -> str:
+    """Return the column with the unit of this one, or the unit; empty: the name has it."""
+    if table == "metrics" and "unit" in columns:
+        of_percent = [f"{change}{_SHARE}" for change in _CHANGES if change in columns]
+        return "unit" if name in (*_RUNS, *_CHANGES, *_NOISE, *of_percent) else ""
+    return "ns" if table == "work" and name in ("interval", *_NOISE) else ""
 
 
-def _of_metric(name: str, row: Mapping[str, Any]) -> str:
-    """Return a cell of a comparison: counts are whole, and shares change by points."""
-    value, unit = row[name], row.get("unit")
-    if _misleads(name, row):
-        return "-"
-    if _is_share(name) and _has_unit("metrics", row, name):
-        change = row[name[: -len(_SHARE)]] if unit == "percent" else value
-        ends = change if isinstance(change, tuple) else (change,)
-        if all(isinstance(end, float) for end in ends):
-            suffix = _POINTS if unit == "percent" else " %"
-            shown = ", ".join(map(_signed, ends))
-            return f"({shown}){suffix}" if len(ends) > 1 else shown + suffix.ljust(len(_POINTS))
-    is_whole = unit == "count" and isinstance(value, float) and value.is_integer()
-    return _text(name, int(value) if is_whole else value)
+def _in_unit(table: str, row: Mapping[str, Any], name: str) -> str:
+    """Return a cell of a comparison with its unit: shares change by points."""
+    unit = _unit_of(table, row, name)
+    unit = row.get(unit) or unit
+    value = row[name]
+    if _is_share(name):
+        # In the table it is relative to the share, which nobody expects of percent.
+        unit, value = ("percent", row[name[: -len(_SHARE)]]) if unit == "percent" else ("", value)
+    ends = value if isinstance(value, tuple) else (value,)
+    if _misleads(name, row) or not all(_is_number(end) for end in ends):
+        return "-" if _misleads(name, row) else _text(name, value)
+    if _is_share(name):
+        suffix = _POINTS if unit else " %"
+        shown = ", ".join(map(_signed, ends))
+        return f"({shown}){suffix}" if len(ends) > 1 else shown + suffix.ljust(len(_POINTS))
+    is_signed = name in _CHANGES
+    texts = [_amount(end, unit, is_signed) for end in ends]
+    suffix = _SUFFIXES.get(unit, "")
+    suffix = _POINTS if unit == "percent" and name not in _RUNS else suffix
+    return (f"({', '.join(texts)})" if isinstance(value, tuple) else texts[0]) + suffix
+
+
+def _amount(value: float, unit: str, is_signed: bool) -> str:
+    """Return a value of a metric; only that of a time has its unit, which depends on its size."""
+    sign = "-" if value < 0 else "+" if is_signed and value > 0 else ""
+    if unit in _NS:
+        return sign + _time(abs(value) * _NS[unit])
+    is_whole = unit == "count" and float(value).is_integer()
+    size = int(abs(value)) if is_whole else abs(value)
+    return sign + _number(_SHARE if unit == "percent" else "", size)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _signed(change: float) -> str:
@@ -387,22 +410,24 @@ def _values(table: str, row: Mapping[str, Any]) -> tuple[dict[str, str], str]:
         is_whole = isinstance(value, float) and value.is_integer()
         text = _text(name, int(value) if is_whole and not _is_factor(name) else value)
         text = f"{text} %" if is_share and not isinstance(value, tuple) else text
-        is_change = name in _HEADINGS and table in ("metrics", "work")
-        if is_change and (_misleads(name, row) or _has_unit(table, row, name)):
-            text = _of_metric(name, row).strip()
+        if table in ("metrics", "work") and _misleads(name, row):
+            text = "-"
+        elif _unit_of(table, row, name):
+            text = _in_unit(table, row, name).strip()
         cells[_row_name(table, row, name)] = text
     unknown = len(row) - len(known)
     note = f"row of {table}: {len(cells)} of {len(row)} values"
     note += f", {unknown} None" if unknown else ""
-    omitted = " and ".join(_notes(table, row, known[: len(cells)]))
+    omitted = " and ".join(_notes(known[: len(cells)]))
     note += f"; names {omitted}" if omitted else ""
     return cells, note + ("; `dict(row)` has all" if len(cells) < len(row) else "")
 
 
 def _row_name(table: str, row: Mapping[str, Any], name: str) -> str:
     """Return the name of a value, without the unit of a time, which the value has."""
-    if _has_unit(table, row, name):
-        return _HEADINGS[name]
+    if table == "metrics" and _is_share(name) and _unit_of(table, row, name):
+        # As in the table, because the value may be in points.
+        return f"{name[: -len(_SHARE)]} %"
     return visible(name[:-3] if _is_time(name) and name[:-3] not in row else name)
 
 
@@ -452,20 +477,17 @@ def _rows(whole: Table, table: Table, names: list[str], what: str) -> str:
 def _size(whole: Table, table: Table, names: list[str], what: str) -> str:
     """Return this with what the headings omit of the names of their columns."""
     heads = {_heading(table, name) for name in names}
-    notes = _notes(table.name, table.columns, names, LEVELS.get(table.name, ""))
+    notes = _notes(names, LEVELS.get(table.name, ""))
     notes += ["write `_percent` as %"] if any(head.endswith("%") for head in heads) else []
     headings = f"; headings {' and '.join(notes)}" if notes else ""
     return _rows(whole, table, names, what) + headings
 
 
-def _notes(table: str, columns: Collection[str], names: list[str], level: str = "") -> list[str]:
-    """Return what is omitted of these names, and what is written otherwise."""
+def _notes(names: list[str], level: str = "") -> list[str]:
+    """Return what is omitted of these names."""
     omitted = ["`_ns`"] if any(map(_is_time, names)) else []
     omitted += [f"`{level}`"] if level and any(name.startswith(level) for name in names) else []
-    other = [name for name in names if _is_share(name) and _has_unit(table, columns, name)]
-    as_others = [f"`{name}` as {_HEADINGS[name]}" for name in other]
-    notes = [f"omit {' and '.join(omitted)}"] if omitted else []
-    return notes + ([f"write {' and '.join(as_others)}"] if as_others else [])
+    return [f"omit {' and '.join(omitted)}"] if omitted else []
 
 
 def _left_out(rows: Table, names: list[str]) -> list[str]:
@@ -513,8 +535,6 @@ def _level(table: Table, column: str) -> str:
 
 def _heading(table: Table, column: str) -> str:
     text = visible(column[len(_level(table, column)) :])
-    if _has_unit(table.name, table.columns, column):
-        return _HEADINGS[column]
     if table.name == "host_causes" and column == "percent":
         return "idle %"
     if _is_share(f"_{text}"):
@@ -542,6 +562,8 @@ def _number(column: str, value: float) -> str:
         return str(value) if column.endswith(_NUMBERS) else f"{value:,}"
     if _is_share(column) or column == "percent":
         return "<0.01" if 0 < value < 0.005 else f"{value:,.2f}"
+    if _FRACTIONS.search(column):
+        return f"{_number(_SHARE, 100.0 * value)} %"
     if _is_factor(column):
         return f"{value:,.2f}x"
     if 1e3 <= abs(value) < 1e9:

@@ -345,6 +345,13 @@ def test_a_rate_can_be_calculated_from_what_its_description_names() -> None:
     assert "not shown: tokens_counted, steps, " in str(run.stages)
 
 
+def test_all_shares_are_printed_in_percent() -> None:
+    utilisation = sample("vllm_sorting").utilisation
+    assert utilisation[0]["mfu_wall"] == pytest.approx(0.00749, rel=0.001)
+    for shown in (str(utilisation), repr(utilisation[0]), utilisation._repr_html_()):
+        assert "0.75 %" in shown and "0.0075" not in shown and "0.00749" not in shown
+
+
 def test_what_idle_time_holds_is_said() -> None:
     stages = sample("vllm_sorting").stages
     for kind, text in (("busy", "All GPU work, where it is not split"), ("launch_gaps", "50 us, ")):
