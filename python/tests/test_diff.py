@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import pickle
 import re
@@ -43,6 +44,7 @@ def test_runs_are_compared_as_the_command_line_does() -> None:
     assert change.failed
     with pytest.raises(ValueError, match=r"^a Diff is neither true nor false; `not ch"):
         bool(change)
+    assert inspect.signature(stage2.Diff.__bool__).return_annotation == "bool"
     assert [row["outcome"] for row in change.conditions] == ["failed", "passed"]
     assert {"decode", "run"} <= {row["stage"] for row in change.metrics}
     step = next(row for row in change.metrics if row["metric"] == "step_ms")

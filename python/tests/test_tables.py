@@ -381,6 +381,28 @@ def test_a_heading_or_a_value_leads_to_its_column() -> None:
         with pytest.raises(KeyError) as caught:
             stages[wrong]
         assert what in caught.value.args[0]
+    # A short word is like many others; what other tools say is known.
+    run = sample("vllm_sorting")
+    asked = [
+        ("kernels", "count", "did you mean 'calls'?"),
+        ("kernels", "name", "did you mean 'short' or 'kernel'?"),
+        ("kernels", "dur", "did you mean 'total_ns' or 'mean_ns'?"),
+        ("kernels", "duration_ns", "did you mean 'total_ns' or 'mean_ns'?"),
+        ("requests", "ttft_ms", "did you mean 'first_token_ns'?"),
+        ("stages", "timed_steps", "did you mean 'steps'?"),
+        ("stages", "nope", ""),
+        ("stages", "x", ""),
+    ]
+    for table, wrong, what in asked:
+        for holder in (run.table(table), run.table(table)[0]):
+            with pytest.raises(KeyError) as caught:
+                holder[wrong]  # type: ignore[index]
+            said_now = caught.value.args[0]
+            assert said_now.endswith(what) if what else "did you mean" not in said_now
+    with pytest.raises(AttributeError, match=r"frames calculate: `to_pandas\(\)\[...\].mean\(\)`"):
+        kernels.mean()  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match="did you mean the column 'total_ns' or 'mean_ns'"):
+        kernels.dur()  # type: ignore[attr-defined]
     wrong_keys: list[Any] = [1.5, ["stage", 1], [], None, (0, 1), stages["stage"] == "decode"]
     for key in wrong_keys:
         with pytest.raises(
@@ -911,6 +933,8 @@ def test_a_table_is_sorted_by_columns() -> None:
         unlike(lambda row: row["calls"])
     with pytest.raises(TypeError, match="one value for all columns"):
         unlike("stage", "calls", descending=[True, False])
+    with pytest.raises(TypeError, match=r"^descending must be True or False, not 'yes'$"):
+        unlike("calls", descending="yes")
 
 
 def test_rows_are_chosen_by_a_function() -> None:
