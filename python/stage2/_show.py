@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
 import textwrap
@@ -14,11 +15,15 @@ if TYPE_CHECKING:
 _SHOWN_ROWS = 20
 _SHOWN_COLUMNS = 12
 _SHOWN_TEXT = 60
+_NAMED_IN_HTML = 160
+"""Characters of the line that names columns which are not shown."""
 _SHOWN_SENTENCES = 90
 _LEAST_TEXT = 12
 """A text that is cut to less than this cannot be recognised."""
 _EASY_TEXT = 24
 """A text that is cut to this much leaves room for other columns."""
+_EASY_NAME = 46
+"""So long are most names of kernels, whose parts (tiles, layouts) tell them apart."""
 _LEAST_WIDTH = 40
 _PROSE_CHARS = 2000
 """No sentence of a report is as long, but a file may hold anything."""
@@ -52,6 +57,8 @@ LEVELS = {"late_ranks": "delays.steps.", "coverage": "counts."}
 """The level that headings omit."""
 _KEPT = ("before", "after", "before.ns", "after.ns", "change_percent", "word")
 """Columns of a comparison for which names make room; the last ones stay longest."""
+_AMOUNTS = ("calls", "total_ns", "mean_ns")
+"""Columns for which names of kernels make room."""
 _UNCHANGED = ["none", "unknown"]
 _HIDDEN: dict[str, tuple[str, str | list[str], str]] = {
     "stages": ("apart", "operator", "without operators that lie in no stage"),
@@ -135,7 +142,7 @@ def text_of(table: Table) -> str:
     wanted: dict[str, int] = {}
     room = _terminal_width()
     kept = _room_kept(rows)
-    for name in _chosen(rows):
+    for name in _with_names_first(rows, room):
         if name in (*below, *brief):
             continue
         kept.pop(name, None)
@@ -150,7 +157,8 @@ def text_of(table: Table) -> str:
         if _is_text(rows, name) and not name.startswith("interval"):
             least = min(whole, max(head, _LEAST_TEXT))
             if name not in _PROSE:
-                wide = max(head, min(whole, max(_EASY_TEXT, _distinct(texts, whole))))
+                easy = _EASY_NAME if name == "short" and kept else _EASY_TEXT
+                wide = max(head, min(whole, max(easy, _distinct(texts, whole))))
             elif widths:
                 least = max(head, min(whole, _EASY_TEXT if lead in widths else least))
         left = room - sum(kept.values())
@@ -180,17 +188,35 @@ def text_of(table: Table) -> str:
     names = [*widths, *(below if lead in widths else [])]
     lines = [line for cells in zip(*columns) for line in _side_by_side(cells)]
     notes = [_filled(note) for note in (_size(complete, table, names, what), hidden) if note]
-    return "\n".join([*lines, *notes, *_left_out(rows, names)])
+    return "\n".join([*lines, *notes, *_left_out(rows, names, _terminal_width())])
 
 
 def _room_kept(rows: Table) -> dict[str, int]:
     """Return the room that the columns which say what changed need, in the order of the table."""
     names = _KEPT if rows.name in ("metrics", "work") else ()
-    return {
-        name: max(len(_heading(rows, name)), *map(len, _texts(rows, name))) + len(_SPACE)
-        for name in _chosen(rows)
-        if name in names
-    }
+    if "short" in rows.columns and not rows._is_chosen:
+        # As many of them as leave enough of a name.
+        left = _terminal_width() - _EASY_TEXT - _width(rows, rows.columns[0])
+        ends = itertools.accumulate(_width(rows, name) for name in _AMOUNTS)
+        names = _AMOUNTS[: sum(end <= left for end in ends)]
+    return {name: _width(rows, name) for name in _chosen(rows) if name in names}
+
+
+def _width(rows: Table, name: str) -> int:
+    return max(len(_heading(rows, name)), *map(len, _texts(rows, name))) + len(_SPACE)
+
+
+def _with_names_first(rows: Table, room: int) -> list[str]:
+    """Return the columns to show. Those that tell rows apart come later where names need room."""
+    names = _chosen(rows)
+    apart = [name for name in _REPEATED.get(rows.name, ([], []))[1] if name in names]
+    if rows._is_chosen or not {"short", *_AMOUNTS} <= set(names):
+        return names
+    first = names[: names.index(_AMOUNTS[-1]) + 1]
+    if sum(min(_width(rows, name), _EASY_NAME + len(_SPACE)) for name in first) <= room:
+        return names
+    first = [name for name in first if name not in apart]
+    return [*first, *apart, *(name for name in names if name not in (*first, *apart))]
 
 
 def _below(rows: Table) -> tuple[str, list[str]]:
@@ -358,26 +384,28 @@ def html_of(table: Table) -> str:
         wraps = "min-width:24em;white-space:normal" if name in _PROSE else "white-space:nowrap"
         style = f" style='text-align:{side};vertical-align:top;padding:2px 8px;{wraps}'"
         texts = _texts(rows, name)
-        cells = [
-            _html(text) if name in _PROSE else escape(text)
-            for text in (texts if name in _PROSE else _shortened(texts, _SHOWN_TEXT))
+        shorter = texts if name in _PROSE else _shortened(texts, _SHOWN_TEXT)
+        titles = [
+            f" title='{escape(text)}'" if cut != text else "" for cut, text in zip(shorter, texts)
         ]
+        cells = [_html(text) if name in _PROSE else escape(text) for text in shorter]
         for other in below if name == lead else []:
             shown = zip(cells, rows, _texts(rows, other))
             cells = [
                 f"{cell}<br><i>{escape(other)}:</i> {_html(text)}" if row[other] else cell
                 for cell, row, text in shown
             ]
-        cells = [f"<td{style}>{cell}</td>" for cell in cells]
+        cells = [f"<td{style}{title}>{cell}</td>" for cell, title in zip(cells, titles)]
         head = escape(_heading(rows, name))
         if head != escape(visible(name)):
             head = f"<abbr title='{escape(visible(name))}'>{head}</abbr>"
         columns.append([f"<th{style}>{head}</th>", *cells])
+    others = _left_out(rows, names, _NAMED_IN_HTML)
     heads, *body = (f"<tr>{''.join(line)}</tr>" for line in zip(*columns))
     return (
         f"<table><thead>{heads}</thead><tbody>{''.join(body)}</tbody></table>"
         f"<p>{_html(_rows(complete, table, names, what))}</p>"
-        + (f"<p>{_html(hidden)}</p>" if hidden else "")
+        + "".join(f"<p>{_html(line)}</p>" for line in [hidden, *others] if line)
     )
 
 
@@ -490,7 +518,7 @@ def _notes(names: list[str], level: str = "") -> list[str]:
     return [f"omit {' and '.join(omitted)}"] if omitted else []
 
 
-def _left_out(rows: Table, names: list[str]) -> list[str]:
+def _left_out(rows: Table, names: list[str], wide: int) -> list[str]:
     """Name the columns that are not shown, as many as fit into a line."""
     known = dict.fromkeys([*_chosen(rows), *rows.columns])
     others = [visible(name) for name in known if name not in names]
@@ -499,7 +527,7 @@ def _left_out(rows: Table, names: list[str]) -> list[str]:
         longer = f"{line}, {name}" if line else f"not shown: {name}"
         left = len(others) - at - 1
         more = f" and {left} more" if left else ""
-        if len(longer) + len(f" and {len(others)} more") > _terminal_width():
+        if len(longer) + len(f" and {len(others)} more") > wide:
             break
         line, end = longer, more
     return [line + end] if line else []
