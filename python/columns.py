@@ -159,7 +159,11 @@ def _kernels(metrics: Schema, timelines: Schema) -> Columns:
     found["class"] = ("str", "Kind of kernel, by its name.")
     samples = timelines.columns(timelines.at("KernelSamples"), "sampled.")
     samples.pop("sampled.kernel_rows", None)
-    return {**_names(), **found, **samples}
+    return {**_names(), **found, **samples, **_kernel()}
+
+
+def _kernel() -> Columns:
+    return {"kernel": ("str", "The same as `short`: its name in metrics.json.")}
 
 
 def _names() -> Columns:
@@ -329,7 +333,7 @@ def tables() -> dict[str, Columns]:
         "stages": _stages(metrics),
         "recommendations": _recommendations(metrics),
         "kernels": _kernels(metrics, timelines),
-        "stage_kernels": {**_names(), **rows("StageKernelRow")},
+        "stage_kernels": {**_names(), **rows("StageKernelRow"), **_kernel()},
         "operators": rows("OperatorRow"),
         "stage_operators": rows("StageOperatorRow"),
         "ranks": rows("RankStageRow"),

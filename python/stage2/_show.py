@@ -7,7 +7,7 @@ import re
 import shutil
 import textwrap
 from html import escape
-from typing import TYPE_CHECKING, Any, Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Collection, Iterable, Iterator, Mapping, Sequence
 
 if TYPE_CHECKING:
     from ._tables import Table
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _SHOWN_ROWS = 20
 _SHOWN_COLUMNS = 12
 _SHOWN_TEXT = 60
-_NAMED_IN_HTML = 160
+_NAMED_IN_HTML = 90
 """Characters of the line that names columns which are not shown."""
 _SHOWN_SENTENCES = 90
 _LEAST_TEXT = 12
@@ -53,7 +53,7 @@ _REPEATED = {
     "collectives": (["stage", "operation"], ["communicator"]),
 }
 """The last columns stand behind the first ones if they tell rows apart that those do not."""
-LEVELS = {"late_ranks": "delays.steps.", "coverage": "counts."}
+LEVELS = {"late_ranks": "delays.", "coverage": "counts."}
 """The level that headings omit."""
 _KEPT = ("before", "after", "before.ns", "after.ns", "change_percent", "word")
 """Columns of a comparison for which names make room; the last ones stay longest."""
@@ -138,6 +138,7 @@ def text_of(table: Table) -> str:
     below = [name for name in below if name not in brief]
     if brief:
         hidden = f"{rows.name}[:{most_rows}] also shows {' and '.join(brief)}"
+    hidden = complete._note or hidden
     widths: dict[str, int] = {}
     wanted: dict[str, int] = {}
     room = _terminal_width()
@@ -193,7 +194,7 @@ def text_of(table: Table) -> str:
 
 def _room_kept(rows: Table) -> dict[str, int]:
     """Return the room that the columns which say what changed need, in the order of the table."""
-    names = _KEPT if rows.name in ("metrics", "work") else ()
+    names: Sequence[str] = _KEPT if rows.name in ("metrics", "work") else ()
     if "short" in rows.columns and not rows._is_chosen:
         # As many of them as leave enough of a name.
         left = _terminal_width() - _EASY_TEXT - _width(rows, rows.columns[0])
@@ -375,6 +376,7 @@ def html_of(table: Table) -> str:
     names = _chosen(rows)[:_SHOWN_COLUMNS]
     if not rows or not names:
         return f"<p>{_html(_size(complete, table, names, what))}</p>"
+    hidden = complete._note or hidden
     lead, below = _below(rows)
     columns = []
     for name in names:
@@ -558,7 +560,8 @@ def _is_factor(column: str) -> bool:
 def _level(table: Table, column: str) -> str:
     """Return the level that the heading of a column omits."""
     level = LEVELS.get(table.name, "")
-    return level if column.startswith(level) else ""
+    is_other = column[len(level) :] in table.columns
+    return level if column.startswith(level) and not is_other else ""
 
 
 def _heading(table: Table, column: str) -> str:
@@ -574,7 +577,7 @@ def _text(column: str, value: Any) -> str:
     if value is None:
         return "-"
     if isinstance(value, tuple) and value and all(isinstance(inner, str) for inner in value):
-        return visible(", ".join(value))
+        return visible(", ".join(filter(None, value)))
     if isinstance(value, tuple) and value and all(isinstance(inner, float) for inner in value):
         return f"({', '.join(_number(column, inner) for inner in value)})"
     if isinstance(value, bool) or not isinstance(value, (int, float)):

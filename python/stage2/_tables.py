@@ -273,6 +273,8 @@ class Table(List[Mapping[str, Any]]):
         """Whether someone chose the columns: then all are shown, in their order."""
         self._is_whole = True
         """Whether nobody chose rows: then those that matter are shown."""
+        self._note = ""
+        """What to know of the rows that were chosen, which is printed below them."""
         self._shown: list[str] = []
         """The order in which columns are shown, which parts of a table share; empty: not asked."""
 
@@ -351,7 +353,18 @@ class Table(List[Mapping[str, Any]]):
             wanted = [f"has {self._wanted(values)}"] if values else []
             wanted = ["meets the condition", *wanted] if conditions else wanted
             found.absent = f"no row {' and '.join(wanted)}"
+        elif found:
+            found._note = self._without(values)
         return found
+
+    def _without(self, asked: Mapping[str, Any]) -> str:
+        """Return which of several values no row has, for instance because it is misspelled."""
+        for name, value in asked.items():
+            several = value if isinstance(value, (list, tuple, AbstractSet)) else ()
+            for one in several:
+                if isinstance(one, str) and all(row[name] != one for row in self):
+                    return f"no row has {self._wanted({name: one})}"
+        return ""
 
     def _wanted(self, asked: Mapping[str, Any]) -> str:
         """Return the values that were asked for, and those of a column that lacks one."""
@@ -504,6 +517,11 @@ class Table(List[Mapping[str, Any]]):
     if not TYPE_CHECKING:
         append = clear = extend = insert = pop = remove = reverse = sort = _refuse
         __delitem__ = __iadd__ = __imul__ = __setitem__ = _refuse
+        # Those of lists would give lists, which print all rows in full.
+        __mul__ = __rmul__ = _refuse
+
+        def __radd__(self, other: Any) -> NoReturn:
+            self.__add__(other)
 
     def __add__(self, other: Any) -> Table:  # type: ignore[override]
         """Return a table with the rows of both, for instance of two runs.
@@ -513,7 +531,7 @@ class Table(List[Mapping[str, Any]]):
 
         """
         if not isinstance(other, Table) or other.name != self.name:
-            what = f"the table {other.name!r}" if isinstance(other, Table) else repr(other)
+            what = f"the table {other.name!r}" if isinstance(other, Table) else _listed([other])
             raise TypeError(
                 f"only another table {self.name!r} can be added to the table {self.name!r}, not "
                 f"{what}"

@@ -627,6 +627,30 @@ def test_each_reason_of_the_schema_has_words() -> None:
     assert "_" not in "".join(text.partition("(")[0] for text in stages["floor_absent"] if text)
 
 
+def test_a_run_and_its_tables_stay_as_they_were_read() -> None:
+    run = sample("vllm_sorting")
+    with pytest.raises(TypeError, match=r"^the report of a run is read-only: `copy\.deepcopy"):
+        run.metrics["stages"] = []
+    with pytest.raises(AttributeError, match=r"read-only: `list\(run\.stages\)` is a copy"):
+        run.stages = []  # type: ignore[misc]
+    assert run.stages and pickle.loads(pickle.dumps(run)) == run
+    changed = copy.deepcopy(run.metrics)
+    changed["stages"] = []
+    assert not Run(Path("x"), changed).stages
+    wrong: list[Callable[[Any], Any]] = [lambda t: t * 2, lambda t: 2 * t, lambda t: [1] + t]  # noqa: RUF005
+    for of in wrong:
+        with pytest.raises(TypeError, match=r"^(the table 'stages' is read-|only another table)"):
+            of(run.stages)
+
+
+def test_a_value_that_no_row_has_is_named() -> None:
+    stages = sample("vllm_sorting").stages
+    some = stages.where(stage=["decode", "mixd"])
+    said = "no row has stage='mixd'; did you mean 'mixed'?"
+    assert len(some) == 1 and said in str(some) and escape(said) in some._repr_html_()
+    assert "no row has" not in str(stages.where(stage=["decode", "mixed"]))
+
+
 def test_late_ranks_are_those_that_are_late() -> None:
     run = sample("vllm_two_gpus")
     late = [(row["stage"], row["who"]) for row in run.late_ranks]
@@ -641,11 +665,13 @@ def test_a_screen_has_what_each_table_is_for(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("COLUMNS", "80")
     run = sample("vllm_two_gpus")
     head, decode, _, outside, size, _ = str(run.late_ranks).splitlines()
-    assert head.split()[:5] == ["stage", "who", "late", "of", "median"], head
+    assert head.split()[:5] == ["stage", "who", "steps.late", "steps.of", "steps.median"], head
     assert decode.split()[:6] == ["decode", "rank", "0", "190", "191", "1.64"], decode
     # It has no steps: so many collectives were late.
-    assert head.split()[5] == "delays.collectives" and outside.split()[-2] == "4", outside
-    assert size.endswith("headings omit `_ns` and `delays.steps.`"), size
+    assert head.split()[5] == "delays.collectives" and outside.split()[-1] == "4", outside
+    assert size.endswith("headings omit `_ns` and `delays.`"), size
+    # What a program was started with can be empty.
+    assert re.search(r"^argv +VLLM::EngineCore$", str(run.coverage[0]), re.MULTILINE)
     with pytest.raises(KeyError, match=r"did you mean 'delays\.steps\.median_ns'"):
         run.late_ranks["median"]
     # Two rows of one operation have different communicators.
