@@ -274,7 +274,7 @@ class Table(List[Mapping[str, Any]]):
         self._is_whole = True
         """Whether nobody chose rows: then those that matter are shown."""
         self._note = ""
-        """What to know of the rows that were chosen, which is printed below them."""
+        """A remark on the rows that were chosen, which is printed below them."""
         self._shown: list[str] = []
         """The order in which columns are shown, which parts of a table share; empty: not asked."""
 
