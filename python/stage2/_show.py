@@ -158,7 +158,7 @@ def text_of(table: Table) -> str:
         if _is_text(rows, name) and not name.startswith("interval"):
             least = min(whole, max(head, _LEAST_TEXT))
             if name not in _PROSE:
-                easy = _EASY_NAME if name == "short" and kept else _EASY_TEXT
+                easy = _EASY_NAME if name in ("short", "name") and kept else _EASY_TEXT
                 wide = max(head, min(whole, max(easy, _distinct(texts, whole))))
             elif widths:
                 least = max(head, min(whole, _EASY_TEXT if lead in widths else least))

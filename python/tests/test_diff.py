@@ -262,6 +262,8 @@ def test_changes_that_do_not_compare_are_not_printed(
     change = stage2.diff(SAMPLES / "runner", SAMPLES / "vllm_server")
     # Names keep their beginnings.
     assert " \N{HORIZONTAL ELLIPSIS}" not in str(change.work)
+    # They have room before further columns.
+    assert columns != "80" or "1_v_bz_coopA_TNT" in str(change.work.head(6))
     unlike = change.metrics
     unlike = unlike.where(word="not comparable")
     assert {*unlike["stage"]} == {"decode", "prefill", "run"} and max(unlike["change"]) > 1000
