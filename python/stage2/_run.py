@@ -295,7 +295,8 @@ class Run:
     def engine_steps(self) -> Table:
         """Steps of an inference engine, with one row for each stage.
 
-        `p50_ns` and `p99_ns` are host times of a step, `decode_context_mean` is in tokens, and
+        `p50_ns` and `p99_ns` are host times of a step, over `timed_steps` of all `steps`. (In the
+        table `stages`, `steps` are the timed ones.) `decode_context_mean` is in tokens, and
         `tokens_per_s` counts the tokens that `tokens_counted` names.
         """
         return self.table("engine_steps")

@@ -107,8 +107,9 @@ FIRST: dict[str, str] = {
     "kernels_per_token basis",
     "requests": "number first_token_ns queue_ns token_ns gpu_ns prompt_tokens output_tokens "
     "cached_tokens preemptions file",
-    "engine_steps": "stage steps p50_ns p99_ns max_ns tokens_per_s decode_requests_mean "
-    "decode_context_mean prefill_requests_mean prefill_tokens_mean timed_steps timed_ns",
+    "engine_steps": "stage steps timed_steps p50_ns p99_ns max_ns tokens_per_s "
+    "decode_requests_mean decode_context_mean prefill_requests_mean prefill_tokens_mean timed_ns "
+    "gpu_work_ns",
     "paths": "path instances host_total_ns host_warm_median_ns kernels_inclusive "
     "kernel_sum_inclusive_ns kernels_exclusive kernel_sum_exclusive_ns host_first_ns",
     "processes": "file pid rank host devices kernels",

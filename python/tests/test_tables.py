@@ -344,6 +344,8 @@ def test_a_rate_can_be_calculated_from_what_its_description_names() -> None:
         assert stage["tokens_per_s"] == pytest.approx(tokens * 1e9 / step_ns, rel=0.01)
         assert stage["steps"] == engine["timed_steps"]
     assert "not shown: tokens_counted, steps, " in str(run.stages)
+    # `steps` of an engine are more than those that are timed, which stand beside them.
+    assert str(run.engine_steps).splitlines()[1].split()[:3] == ["decode", "757", "744"]
 
 
 def test_all_shares_are_printed_in_percent() -> None:
