@@ -120,11 +120,11 @@ class Window(NamedTuple):
             raise RunError(f"window {self.number} has no trace file, because none could be written")
         done = launch(["merge", "--allow-empty", *spools, f"--output={os.path.abspath(folder)}"])
         if done.returncode != 0:
-            _, is_error, why = done.stderr.partition("stage2-launch: error: ")
-            why = why.strip().replace("\nstage2-launch: hint: ", "; ")
-            why = (
-                why if is_error else f"`merge` ended with {done.returncode}: {done.stderr.strip()}"
-            )
+            said = done.stderr.partition("stage2-launch: error: ")[2]
+            said = said or f"`merge` ended with {done.returncode}: {done.stderr}"
+            why, *hints = said.strip().split("\nstage2-launch: hint: ")
+            # What helps only at the command line has its options.
+            why = "; ".join([why, *(hint for hint in hints if "--" not in hint)])
             raise RunError(f"no report of window {self.number}: {' '.join(why.split())}")
         return load(folder)
 

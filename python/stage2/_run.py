@@ -134,7 +134,7 @@ class Run:
         except RunError as error:
             stages = visible(error)
         marks = "".join(f"; {mark}" for mark in self._marks())
-        return f"<stage2.Run {self.path}: {stages}{marks}>"
+        return f"<stage2.Run {self.path}: {stages or 'no stages'}{marks}>"
 
     def __str__(self) -> str:
         """Return the first screen of the report, wrapped at the width of the terminal."""

@@ -260,7 +260,12 @@ except stage2.RunError as error:
     print(error)
 stage2.start()
 empty = stage2.stop().report({str(tmp_path / "empty")!r})
-print(len(empty.kernels), empty.kernels.absent, "EMPTY" in str(empty))
+print(len(empty.kernels), empty.kernels.absent, "EMPTY" in str(empty), "no stages" in repr(empty))
+missing = prof.windows[-1]._replace(path=stage2.library_path().with_name("missing.s2t"))
+try:
+    missing.report({str(tmp_path / "missing")!r})
+except stage2.RunError as error:
+    print(error)
 """
     search = f"{programs}{os.pathsep}{os.environ['PATH']}"
     (tmp_path / "traces").mkdir()
@@ -269,7 +274,8 @@ print(len(empty.kernels), empty.kernels.absent, "EMPTY" in str(empty))
     assert lines[0] == "16 ['decode']"
     assert lines[1].startswith(f"no report of window 1: {tmp_path / 'report'} ")
     assert "stage2-launch: " not in lines[1]
-    assert lines[2] == "0 no kernel was recorded True"
+    assert lines[2] == "0 no kernel was recorded True True"
+    assert "missing.s2t (it does not exist" in lines[3] and "--" not in lines[3]
 
 
 @needs_collector
