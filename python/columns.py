@@ -159,7 +159,11 @@ def _kernels(metrics: Schema, timelines: Schema) -> Columns:
     found["class"] = ("str", "Kind of kernel, by its name.")
     samples = timelines.columns(timelines.at("KernelSamples"), "sampled.")
     samples.pop("sampled.kernel_rows", None)
-    return {**_names(), **found, **samples}
+    return {**_names(), **found, **samples, **_kernel()}
+
+
+def _kernel() -> Columns:
+    return {"kernel": ("str", "The same as `short`: its name in metrics.json.")}
 
 
 def _names() -> Columns:
@@ -189,6 +193,7 @@ def _timelines(timelines: Schema) -> Columns:
 def _stages(metrics: Schema) -> Columns:
     """Return the columns of stages: those of the report's first tables, and of its rows."""
     row = metrics.columns(metrics.at("StageRow"))
+    answer = metrics.columns(metrics.at("StageAnswer"))
     kinds = metrics.at("WindowKind")["oneOf"]
     time = "{} time of a step, call or token (see `per`), ns."
     found: Columns = {
@@ -202,9 +207,16 @@ def _stages(metrics: Schema) -> Columns:
         "max_ns": ("int", time.format("Longest")),
         "mean_ns": ("int", time.format("Mean")),
         "std_ns": ("int", time.format("Sample standard deviation of the")),
-        "steps": ("int", "Number of the timed steps or calls, without the cold first ones."),
-        "tokens_per_s": ("float", "Tokens per second over the timed steps."),
-        "tokens_counted": ("str", metrics.columns(metrics.at("StageAnswer"))["tokens_counted"][1]),
+        "steps": (
+            "int",
+            "Number of the timed steps or calls, without the cold first ones. Of an engine: "
+            "`timed_steps` of `engine_steps`.",
+        ),
+        "tokens_per_s": (
+            "float",
+            f"{answer['tokens_per_s'][1]} `gpu_work_ns` of `engine_steps` is that GPU work.",
+        ),
+        "tokens_counted": ("str", answer["tokens_counted"][1]),
         "floor_ns": (
             "int",
             "The least time that the GPU needs for it, ns: the larger of `floor_memory_ns` and "
@@ -321,7 +333,7 @@ def tables() -> dict[str, Columns]:
         "stages": _stages(metrics),
         "recommendations": _recommendations(metrics),
         "kernels": _kernels(metrics, timelines),
-        "stage_kernels": {**_names(), **rows("StageKernelRow")},
+        "stage_kernels": {**_names(), **rows("StageKernelRow"), **_kernel()},
         "operators": rows("OperatorRow"),
         "stage_operators": rows("StageOperatorRow"),
         "ranks": rows("RankStageRow"),

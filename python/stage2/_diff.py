@@ -87,7 +87,8 @@ class Diff:
             error.obj = self
             raise error
 
-    def __bool__(self) -> NoReturn:
+    # With NoReturn, type checkers would take all that follows `assert change` for unreachable.
+    def __bool__(self) -> bool:
         """Raise a ValueError: `assert stage2.diff(...)` would pass even if a condition failed."""
         raise ValueError(
             "a Diff is neither true nor false; `not change.failed` tells whether all conditions "

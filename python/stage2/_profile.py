@@ -107,7 +107,8 @@ class Window(NamedTuple):
     def report(self, folder: str | os.PathLike[str]) -> Run:
         """Write a bundle with the reports of this window into a new folder, and load it.
 
-        This runs `stage2-launch merge` on the trace file, which takes a second or more.
+        This runs `stage2-launch merge` on the trace file, which takes a second or more. The run of
+        a window without GPU work has empty tables, and `print` says that nothing was recorded.
 
         Raises:
             RunError: The window has no trace file, or the reports could not be written.
@@ -117,12 +118,14 @@ class Window(NamedTuple):
         spools = [f"--spool={path.absolute()}" for path in self.files]
         if not spools:
             raise RunError(f"window {self.number} has no trace file, because none could be written")
-        done = launch(["merge", *spools, f"--output={os.path.abspath(folder)}"])
+        done = launch(["merge", "--allow-empty", *spools, f"--output={os.path.abspath(folder)}"])
         if done.returncode != 0:
-            raise RunError(
-                f"no report of window {self.number}: stage2-launch merge ended with "
-                f"{done.returncode}: {done.stderr.strip()}"
-            )
+            said = done.stderr.partition("stage2-launch: error: ")[2]
+            said = said or f"`merge` ended with {done.returncode}: {done.stderr}"
+            why, *hints = said.strip().split("\nstage2-launch: hint: ")
+            # What helps only at the command line has its options.
+            why = "; ".join([why, *(hint for hint in hints if "--" not in hint)])
+            raise RunError(f"no report of window {self.number}: {' '.join(why.split())}")
         return load(folder)
 
 
@@ -310,11 +313,17 @@ def _check_off() -> None:
     """
     if _control.status().get("phase") != "on":
         return
+    if _is_begun:
+        raise ControlError(
+            "a window is already open: this program began it with `stage2.start()` or a "
+            "`stage2.profile`, and it stays open until `stage2.stop()` or the end of that block; "
+            "windows cannot be nested"
+        )
     # `stage2-launch run --dormant` sets it.
     if os.environ.get("STAGE2_START") == "off":
         raise ControlError(
-            "a window is already open, because it was started twice, or from outside the program "
-            "(`stage2-launch ctl` or `top`); it stays open until `stop`"
+            "a window is already open, which was begun from outside the program (`stage2-launch "
+            "ctl` or `top`); it stays open until it is ended there, or by `stage2.stop()`"
         )
     raise ControlError(
         "the whole program is being recorded: to record parts of it, start it with "
@@ -322,17 +331,28 @@ def _check_off() -> None:
     )
 
 
+_is_begun = False
+"""Whether this program began the window that is open."""
+
+
 def _begin() -> None:
+    global _is_begun
     _check_off()
     _control.ask("start")
     # A window that cannot begin is over at once.
     answer = _control.await_phase("on", "dormant", "ended")
     if answer.get("phase") != "on":
         raise ControlError(f"the window could not begin: {answer.get('cupti_off') or 'it is over'}")
+    _is_begun = True
 
 
 def _end() -> Window:
-    _control.status()
+    global _is_begun
+    _is_begun = False
+    if _control.status().get("phase") != "on":
+        raise ControlError(
+            "no window is open, so nothing is recorded: begin one (`stage2.start()`)"
+        )
     number = _control.ask("stop").get("window")
     answer = _control.await_phase("dormant", "ended")
     for line in answer.all("done"):

@@ -7,7 +7,7 @@ import os
 import shlex
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Mapping, NoReturn, Sequence
+from typing import TYPE_CHECKING, Any, Dict, Mapping, NoReturn, Sequence
 
 from ._layout import LayoutError, with_kernel_rows, with_timelines
 from ._show import lines_html, visible, wrapped
@@ -33,6 +33,26 @@ class RunError(ValueError):
     """A run cannot be read. The message names the run, the reason and the remedy."""
 
 
+class _Report(Dict[str, Any]):
+    """The content of a report: read-only, because the tables of a run are made from it."""
+
+    if not TYPE_CHECKING:
+
+        def _refuse(self, *_values: Any, **_options: Any) -> NoReturn:
+            """Raise a TypeError: a report is read-only."""
+            raise TypeError(
+                "the report of a run is read-only: `copy.deepcopy(run.metrics)` is a copy that you "
+                "can change"
+            )
+
+        clear = pop = popitem = setdefault = update = _refuse
+        __delitem__ = __ior__ = __setitem__ = _refuse
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy it as a dictionary that can be changed."""
+        return dict, (dict(self),)
+
+
 class Run:
     """The measurements of a run: `metrics.json` of its folder, and `timelines.json` next to it.
 
@@ -51,9 +71,10 @@ class Run:
         """Create a run from the content of its files; use `load` to read them."""
         self.path = path
         """The file that it was read from."""
-        self.metrics = metrics
+        self.metrics: dict[str, Any] = _Report(metrics)
         """All of the report: `metrics.json`, with an object for each row of its table of kernels,
-        and with what `timelines.json` holds (`step_timelines`, and `sampled` of kernels)."""
+        and with what `timelines.json` holds (`step_timelines`, and `sampled` of kernels). It is
+        read-only; `copy.deepcopy` makes a copy that you can change."""
         self._read: dict[str, Table] = {}
 
     def __eq__(self, other: object) -> bool:
@@ -77,6 +98,15 @@ class Run:
             # Otherwise, tracebacks of Python 3.10 and later add their own suggestion.
             error.obj = self
             raise error
+
+        def __setattr__(self, name: str, value: object) -> None:
+            """Refuse to replace a table."""
+            if name in SOURCES:
+                raise AttributeError(
+                    f"the tables of a run are read-only: `list(run.{name})` is a copy that you can "
+                    "change"
+                )
+            super().__setattr__(name, value)
 
         def __getitem__(self, name: object) -> NoReturn:
             """Raise an error that explains how to get a table."""
@@ -104,7 +134,7 @@ class Run:
         except RunError as error:
             stages = visible(error)
         marks = "".join(f"; {mark}" for mark in self._marks())
-        return f"<stage2.Run {self.path}: {stages}{marks}>"
+        return f"<stage2.Run {self.path}: {stages or 'no stages'}{marks}>"
 
     def __str__(self) -> str:
         """Return the first screen of the report, wrapped at the width of the terminal."""
@@ -152,7 +182,9 @@ class Run:
 
         `p50_ns`, `p99_ns` (None: of fewer than 100 steps), `max_ns` and `mean_ns` are times of a
         step, call or token, which `per` names, without the cold first call. `steps` is how many
-        steps or calls were timed. `floor_ns` is the least time that the GPU needs for it.
+        steps or calls were timed. `tokens_per_s` counts the tokens that `tokens_counted` names,
+        over the timed steps, or over their GPU work where that takes longer (`gpu_work_ns` in
+        `engine_steps`). `floor_ns` is the least time that the GPU needs for it.
         `idle_percent` and the columns in `window` are shares of the windows of warm calls.
 
         `gpu_window_ns`, `gpu_busy_ns` (any GPU work ran) and `kernel_sum_ns` (kernels that overlap
@@ -263,7 +295,8 @@ class Run:
     def engine_steps(self) -> Table:
         """Steps of an inference engine, with one row for each stage.
 
-        `p50_ns` and `p99_ns` are host times of a step, `decode_context_mean` is in tokens, and
+        `p50_ns` and `p99_ns` are host times of a step, over `timed_steps` of all `steps`. (In the
+        table `stages`, `steps` are the timed ones.) `decode_context_mean` is in tokens, and
         `tokens_per_s` counts the tokens that `tokens_counted` names.
         """
         return self.table("engine_steps")
@@ -425,6 +458,8 @@ def load(run: str | os.PathLike[str] = _LATEST) -> Run:
     if not isinstance(run, (str, os.PathLike)):
         what = "a Run, which is loaded already" if isinstance(run, Run) else repr(run)
         raise TypeError(f"run must be a path (str or os.PathLike), not {what}")
+    if not str(run):
+        raise RunError("the path of the run is empty: name its folder, or `latest`")
     path, named = Path(run), str(run)
     if named.startswith("baseline:"):
         saved = f"tmp/stage2/baselines/{named.partition(':')[2]}"

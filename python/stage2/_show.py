@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
 import textwrap
 from html import escape
-from typing import TYPE_CHECKING, Any, Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Collection, Iterable, Iterator, Mapping, Sequence
 
 if TYPE_CHECKING:
     from ._tables import Table
@@ -14,11 +15,15 @@ if TYPE_CHECKING:
 _SHOWN_ROWS = 20
 _SHOWN_COLUMNS = 12
 _SHOWN_TEXT = 60
+_NAMED_IN_HTML = 90
+"""Characters of the line that names columns which are not shown."""
 _SHOWN_SENTENCES = 90
 _LEAST_TEXT = 12
 """A text that is cut to less than this cannot be recognised."""
 _EASY_TEXT = 24
 """A text that is cut to this much leaves room for other columns."""
+_EASY_NAME = 46
+"""So long are most names of kernels, whose parts (tiles, layouts) tell them apart."""
 _LEAST_WIDTH = 40
 _PROSE_CHARS = 2000
 """No sentence of a report is as long, but a file may hold anything."""
@@ -48,10 +53,12 @@ _REPEATED = {
     "collectives": (["stage", "operation"], ["communicator"]),
 }
 """The last columns stand behind the first ones if they tell rows apart that those do not."""
-LEVELS = {"late_ranks": "delays.steps.", "coverage": "counts."}
+LEVELS = {"late_ranks": "delays.", "coverage": "counts."}
 """The level that headings omit."""
 _KEPT = ("before", "after", "before.ns", "after.ns", "change_percent", "word")
 """Columns of a comparison for which names make room; the last ones stay longest."""
+_AMOUNTS = ("calls", "total_ns", "mean_ns")
+"""Columns for which names of kernels make room."""
 _UNCHANGED = ["none", "unknown"]
 _HIDDEN: dict[str, tuple[str, str | list[str], str]] = {
     "stages": ("apart", "operator", "without operators that lie in no stage"),
@@ -59,13 +66,14 @@ _HIDDEN: dict[str, tuple[str, str | list[str], str]] = {
     "work": ("verdict", _UNCHANGED, "that changed beyond noise"),
 }
 """Rows that would hide the others in a whole table: a column, its values, and what is left."""
-_HEADINGS = {
-    "change_percent": "change",
-    "change": "change (unit)",
-    "interval_percent": "interval",
-    "interval": "interval (unit)",
-}
-"""Headings of metrics whose changes have their units: of a share, these are points."""
+_CHANGES = ("change", "interval")
+_RUNS = ("before", "after", "before_runs", "after_runs")
+_NOISE = ("noise.threshold", "noise.single")
+"""Columns of metrics whose unit is in another column; changes and noise of a share are points."""
+_NS = {"ns": 1.0, "ms": 1e6}
+_SUFFIXES = {"percent": " %", "per_second": "/s", "joule": " J", "watt": " W", "mhz": " MHz"}
+_FRACTIONS = re.compile(r"(^|[._])(mfu|mbu|tensor_active)(_|$)|_share$")
+"""Shares of 1, which are shown in percent, as all shares."""
 _EVEN_IF_UNKNOWN = ("energy_j", "mean_power_w")
 """Columns that are shown even if they are None in all rows, because they are what is looked for."""
 
@@ -76,9 +84,9 @@ FIRST: dict[str, str] = {
     "cold_total_ns",
     "copies": "stage direction calls bytes total_ns mean_ns path device",
     "fills": "stage calls bytes total_ns mean_ns path device",
-    "stages": "stage per p50_ns p99_ns max_ns mean_ns tokens_per_s steps floor_ns mean_over_floor "
-    "idle_percent instances host_first_ns gpu_window_ns gpu_busy_ns gpu_idle_ns kernels "
-    "kernel_sum_ns recorded_instances",
+    "stages": "stage per p50_ns p99_ns max_ns mean_ns tokens_per_s tokens_counted steps floor_ns "
+    "mean_over_floor idle_percent instances host_first_ns gpu_window_ns gpu_busy_ns gpu_idle_ns "
+    "kernels kernel_sum_ns recorded_instances",
     "recommendations": "stage faster saves_ns per text why saves_error_ns window_mean_ns "
     "tokens_per_s_factor concerns_percent",
     "operators": "op_name calls nested_calls gpu_inclusive_ns gpu_exclusive_ns host_total_ns "
@@ -99,8 +107,9 @@ FIRST: dict[str, str] = {
     "kernels_per_token basis",
     "requests": "number first_token_ns queue_ns token_ns gpu_ns prompt_tokens output_tokens "
     "cached_tokens preemptions file",
-    "engine_steps": "stage steps p50_ns p99_ns max_ns tokens_per_s decode_requests_mean "
-    "decode_context_mean prefill_requests_mean prefill_tokens_mean timed_steps timed_ns",
+    "engine_steps": "stage steps timed_steps p50_ns p99_ns max_ns tokens_per_s "
+    "decode_requests_mean decode_context_mean prefill_requests_mean prefill_tokens_mean timed_ns "
+    "gpu_work_ns",
     "paths": "path instances host_total_ns host_warm_median_ns kernels_inclusive "
     "kernel_sum_inclusive_ns kernels_exclusive kernel_sum_exclusive_ns host_first_ns",
     "processes": "file pid rank host devices kernels",
@@ -130,11 +139,12 @@ def text_of(table: Table) -> str:
     below = [name for name in below if name not in brief]
     if brief:
         hidden = f"{rows.name}[:{most_rows}] also shows {' and '.join(brief)}"
+    hidden = complete._note or hidden
     widths: dict[str, int] = {}
     wanted: dict[str, int] = {}
     room = _terminal_width()
     kept = _room_kept(rows)
-    for name in _chosen(rows):
+    for name in _with_names_first(rows, room):
         if name in (*below, *brief):
             continue
         kept.pop(name, None)
@@ -149,7 +159,8 @@ def text_of(table: Table) -> str:
         if _is_text(rows, name) and not name.startswith("interval"):
             least = min(whole, max(head, _LEAST_TEXT))
             if name not in _PROSE:
-                wide = max(head, min(whole, max(_EASY_TEXT, _distinct(texts, whole))))
+                easy = _EASY_NAME if name in ("short", "name") and kept else _EASY_TEXT
+                wide = max(head, min(whole, max(easy, _distinct(texts, whole))))
             elif widths:
                 least = max(head, min(whole, _EASY_TEXT if lead in widths else least))
         left = room - sum(kept.values())
@@ -179,17 +190,35 @@ def text_of(table: Table) -> str:
     names = [*widths, *(below if lead in widths else [])]
     lines = [line for cells in zip(*columns) for line in _side_by_side(cells)]
     notes = [_filled(note) for note in (_size(complete, table, names, what), hidden) if note]
-    return "\n".join([*lines, *notes, *_left_out(rows, names)])
+    return "\n".join([*lines, *notes, *_left_out(rows, names, _terminal_width())])
 
 
 def _room_kept(rows: Table) -> dict[str, int]:
     """Return the room that the columns which say what changed need, in the order of the table."""
-    names = _KEPT if rows.name in ("metrics", "work") else ()
-    return {
-        name: max(len(_heading(rows, name)), *map(len, _texts(rows, name))) + len(_SPACE)
-        for name in _chosen(rows)
-        if name in names
-    }
+    names: Sequence[str] = _KEPT if rows.name in ("metrics", "work") else ()
+    if "short" in rows.columns and not rows._is_chosen:
+        # As many of them as leave enough of a name.
+        left = _terminal_width() - _EASY_TEXT - _width(rows, rows.columns[0])
+        ends = itertools.accumulate(_width(rows, name) for name in _AMOUNTS)
+        names = _AMOUNTS[: sum(end <= left for end in ends)]
+    return {name: _width(rows, name) for name in _chosen(rows) if name in names}
+
+
+def _width(rows: Table, name: str) -> int:
+    return max(len(_heading(rows, name)), *map(len, _texts(rows, name))) + len(_SPACE)
+
+
+def _with_names_first(rows: Table, room: int) -> list[str]:
+    """Return the columns to show. Those that tell rows apart come later where names need room."""
+    names = _chosen(rows)
+    apart = [name for name in _REPEATED.get(rows.name, ([], []))[1] if name in names]
+    if rows._is_chosen or not {"short", *_AMOUNTS} <= set(names):
+        return names
+    first = names[: names.index(_AMOUNTS[-1]) + 1]
+    if sum(min(_width(rows, name), _EASY_NAME + len(_SPACE)) for name in first) <= room:
+        return names
+    first = [name for name in first if name not in apart]
+    return [*first, *apart, *(name for name in names if name not in (*first, *apart))]
 
 
 def _below(rows: Table) -> tuple[str, list[str]]:
@@ -217,8 +246,8 @@ def _texts(rows: Table, name: str) -> list[str]:
     """Return a column as text, of which only what no cell could show is cut."""
     values = [row[name] for row in rows]
     floats = [value for value in values if isinstance(value, float)]
-    if rows.name == "metrics" and "unit" in rows.columns:
-        return [_of_metric(name, row) for row in rows]
+    if _unit_of(rows.name, rows.columns, name):
+        return [_in_unit(rows.name, row, name) for row in rows]
     if all(map(float.is_integer, floats)) and not _is_share(name) and not _is_factor(name):
         values = [int(value) if isinstance(value, float) else value for value in values]
     texts = [_cut(_text(name, value), _PROSE_CHARS) for value in values]
@@ -233,26 +262,48 @@ def _misleads(name: str, row: Mapping[str, Any]) -> bool:
     return (is_unlike and is_change) or (word == "gone" and name == "change_percent")
 
 
-def _has_unit(table: str, columns: Collection[str], name: str) -> bool:
-    """Tell whether this change of metrics is shown with its unit: percent, or points."""
-    difference = name[: -len(_SHARE)] if _is_share(name) else name
-    return table == "metrics" and name in _HEADINGS and {difference, "unit"} <= set(columns)
+def _unit_of(table: str, columns: Collection[str], name: str) -> str:
+    """Return the column with the unit of this one, or the unit; empty: the name has it."""
+    if table == "metrics" and "unit" in columns:
+        of_percent = [f"{change}{_SHARE}" for change in _CHANGES if change in columns]
+        return "unit" if name in (*_RUNS, *_CHANGES, *_NOISE, *of_percent) else ""
+    return "ns" if table == "work" and name in ("interval", *_NOISE) else ""
 
 
-def _of_metric(name: str, row: Mapping[str, Any]) -> str:
-    """Return a cell of a comparison: counts are whole, and shares change by points."""
-    value, unit = row[name], row.get("unit")
-    if _misleads(name, row):
-        return "-"
-    if _is_share(name) and _has_unit("metrics", row, name):
-        change = row[name[: -len(_SHARE)]] if unit == "percent" else value
-        ends = change if isinstance(change, tuple) else (change,)
-        if all(isinstance(end, float) for end in ends):
-            suffix = _POINTS if unit == "percent" else " %"
-            shown = ", ".join(map(_signed, ends))
-            return f"({shown}){suffix}" if len(ends) > 1 else shown + suffix.ljust(len(_POINTS))
-    is_whole = unit == "count" and isinstance(value, float) and value.is_integer()
-    return _text(name, int(value) if is_whole else value)
+def _in_unit(table: str, row: Mapping[str, Any], name: str) -> str:
+    """Return a cell of a comparison with its unit: shares change by points."""
+    unit = _unit_of(table, row, name)
+    unit = row.get(unit) or unit
+    value = row[name]
+    if _is_share(name):
+        # In the table it is relative to the share, which nobody expects of percent.
+        unit, value = ("percent", row[name[: -len(_SHARE)]]) if unit == "percent" else ("", value)
+    ends = value if isinstance(value, tuple) else (value,)
+    if _misleads(name, row) or not all(_is_number(end) for end in ends):
+        return "-" if _misleads(name, row) else _text(name, value)
+    if _is_share(name):
+        suffix = _POINTS if unit else " %"
+        shown = ", ".join(map(_signed, ends))
+        return f"({shown}){suffix}" if len(ends) > 1 else shown + suffix.ljust(len(_POINTS))
+    is_signed = name in _CHANGES
+    texts = [_amount(end, unit, is_signed) for end in ends]
+    suffix = _SUFFIXES.get(unit, "")
+    suffix = _POINTS if unit == "percent" and name not in _RUNS else suffix
+    return (f"({', '.join(texts)})" if isinstance(value, tuple) else texts[0]) + suffix
+
+
+def _amount(value: float, unit: str, is_signed: bool) -> str:
+    """Return a value of a metric; only that of a time has its unit, which depends on its size."""
+    sign = "-" if value < 0 else "+" if is_signed and value > 0 else ""
+    if unit in _NS:
+        return sign + _time(abs(value) * _NS[unit])
+    is_whole = unit == "count" and float(value).is_integer()
+    size = int(abs(value)) if is_whole else abs(value)
+    return sign + _number(_SHARE if unit == "percent" else "", size)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _signed(change: float) -> str:
@@ -326,6 +377,7 @@ def html_of(table: Table) -> str:
     names = _chosen(rows)[:_SHOWN_COLUMNS]
     if not rows or not names:
         return f"<p>{_html(_size(complete, table, names, what))}</p>"
+    hidden = complete._note or hidden
     lead, below = _below(rows)
     columns = []
     for name in names:
@@ -335,26 +387,28 @@ def html_of(table: Table) -> str:
         wraps = "min-width:24em;white-space:normal" if name in _PROSE else "white-space:nowrap"
         style = f" style='text-align:{side};vertical-align:top;padding:2px 8px;{wraps}'"
         texts = _texts(rows, name)
-        cells = [
-            _html(text) if name in _PROSE else escape(text)
-            for text in (texts if name in _PROSE else _shortened(texts, _SHOWN_TEXT))
+        shorter = texts if name in _PROSE else _shortened(texts, _SHOWN_TEXT)
+        titles = [
+            f" title='{escape(text)}'" if cut != text else "" for cut, text in zip(shorter, texts)
         ]
+        cells = [_html(text) if name in _PROSE else escape(text) for text in shorter]
         for other in below if name == lead else []:
             shown = zip(cells, rows, _texts(rows, other))
             cells = [
                 f"{cell}<br><i>{escape(other)}:</i> {_html(text)}" if row[other] else cell
                 for cell, row, text in shown
             ]
-        cells = [f"<td{style}>{cell}</td>" for cell in cells]
+        cells = [f"<td{style}{title}>{cell}</td>" for cell, title in zip(cells, titles)]
         head = escape(_heading(rows, name))
         if head != escape(visible(name)):
             head = f"<abbr title='{escape(visible(name))}'>{head}</abbr>"
         columns.append([f"<th{style}>{head}</th>", *cells])
+    others = _left_out(rows, names, _NAMED_IN_HTML)
     heads, *body = (f"<tr>{''.join(line)}</tr>" for line in zip(*columns))
     return (
         f"<table><thead>{heads}</thead><tbody>{''.join(body)}</tbody></table>"
         f"<p>{_html(_rows(complete, table, names, what))}</p>"
-        + (f"<p>{_html(hidden)}</p>" if hidden else "")
+        + "".join(f"<p>{_html(line)}</p>" for line in [hidden, *others] if line)
     )
 
 
@@ -387,22 +441,24 @@ def _values(table: str, row: Mapping[str, Any]) -> tuple[dict[str, str], str]:
         is_whole = isinstance(value, float) and value.is_integer()
         text = _text(name, int(value) if is_whole and not _is_factor(name) else value)
         text = f"{text} %" if is_share and not isinstance(value, tuple) else text
-        is_change = name in _HEADINGS and table in ("metrics", "work")
-        if is_change and (_misleads(name, row) or _has_unit(table, row, name)):
-            text = _of_metric(name, row).strip()
+        if table in ("metrics", "work") and _misleads(name, row):
+            text = "-"
+        elif _unit_of(table, row, name):
+            text = _in_unit(table, row, name).strip()
         cells[_row_name(table, row, name)] = text
     unknown = len(row) - len(known)
     note = f"row of {table}: {len(cells)} of {len(row)} values"
     note += f", {unknown} None" if unknown else ""
-    omitted = " and ".join(_notes(table, row, known[: len(cells)]))
+    omitted = " and ".join(_notes(known[: len(cells)]))
     note += f"; names {omitted}" if omitted else ""
     return cells, note + ("; `dict(row)` has all" if len(cells) < len(row) else "")
 
 
 def _row_name(table: str, row: Mapping[str, Any], name: str) -> str:
     """Return the name of a value, without the unit of a time, which the value has."""
-    if _has_unit(table, row, name):
-        return _HEADINGS[name]
+    if table == "metrics" and _is_share(name) and _unit_of(table, row, name):
+        # As in the table, because the value may be in points.
+        return f"{name[: -len(_SHARE)]} %"
     return visible(name[:-3] if _is_time(name) and name[:-3] not in row else name)
 
 
@@ -452,23 +508,20 @@ def _rows(whole: Table, table: Table, names: list[str], what: str) -> str:
 def _size(whole: Table, table: Table, names: list[str], what: str) -> str:
     """Return this with what the headings omit of the names of their columns."""
     heads = {_heading(table, name) for name in names}
-    notes = _notes(table.name, table.columns, names, LEVELS.get(table.name, ""))
+    notes = _notes(names, LEVELS.get(table.name, ""))
     notes += ["write `_percent` as %"] if any(head.endswith("%") for head in heads) else []
     headings = f"; headings {' and '.join(notes)}" if notes else ""
     return _rows(whole, table, names, what) + headings
 
 
-def _notes(table: str, columns: Collection[str], names: list[str], level: str = "") -> list[str]:
-    """Return what is omitted of these names, and what is written otherwise."""
+def _notes(names: list[str], level: str = "") -> list[str]:
+    """Return what is omitted of these names."""
     omitted = ["`_ns`"] if any(map(_is_time, names)) else []
     omitted += [f"`{level}`"] if level and any(name.startswith(level) for name in names) else []
-    other = [name for name in names if _is_share(name) and _has_unit(table, columns, name)]
-    as_others = [f"`{name}` as {_HEADINGS[name]}" for name in other]
-    notes = [f"omit {' and '.join(omitted)}"] if omitted else []
-    return notes + ([f"write {' and '.join(as_others)}"] if as_others else [])
+    return [f"omit {' and '.join(omitted)}"] if omitted else []
 
 
-def _left_out(rows: Table, names: list[str]) -> list[str]:
+def _left_out(rows: Table, names: list[str], wide: int) -> list[str]:
     """Name the columns that are not shown, as many as fit into a line."""
     known = dict.fromkeys([*_chosen(rows), *rows.columns])
     others = [visible(name) for name in known if name not in names]
@@ -477,7 +530,7 @@ def _left_out(rows: Table, names: list[str]) -> list[str]:
         longer = f"{line}, {name}" if line else f"not shown: {name}"
         left = len(others) - at - 1
         more = f" and {left} more" if left else ""
-        if len(longer) + len(f" and {len(others)} more") > _terminal_width():
+        if len(longer) + len(f" and {len(others)} more") > wide:
             break
         line, end = longer, more
     return [line + end] if line else []
@@ -508,13 +561,12 @@ def _is_factor(column: str) -> bool:
 def _level(table: Table, column: str) -> str:
     """Return the level that the heading of a column omits."""
     level = LEVELS.get(table.name, "")
-    return level if column.startswith(level) else ""
+    is_other = column[len(level) :] in table.columns
+    return level if column.startswith(level) and not is_other else ""
 
 
 def _heading(table: Table, column: str) -> str:
     text = visible(column[len(_level(table, column)) :])
-    if _has_unit(table.name, table.columns, column):
-        return _HEADINGS[column]
     if table.name == "host_causes" and column == "percent":
         return "idle %"
     if _is_share(f"_{text}"):
@@ -526,7 +578,7 @@ def _text(column: str, value: Any) -> str:
     if value is None:
         return "-"
     if isinstance(value, tuple) and value and all(isinstance(inner, str) for inner in value):
-        return visible(", ".join(value))
+        return visible(", ".join(filter(None, value)))
     if isinstance(value, tuple) and value and all(isinstance(inner, float) for inner in value):
         return f"({', '.join(_number(column, inner) for inner in value)})"
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -542,6 +594,8 @@ def _number(column: str, value: float) -> str:
         return str(value) if column.endswith(_NUMBERS) else f"{value:,}"
     if _is_share(column) or column == "percent":
         return "<0.01" if 0 < value < 0.005 else f"{value:,.2f}"
+    if _FRACTIONS.search(column):
+        return f"{_number(_SHARE, 100.0 * value)} %"
     if _is_factor(column):
         return f"{value:,.2f}x"
     if 1e3 <= abs(value) < 1e9:

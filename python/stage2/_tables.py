@@ -6,6 +6,7 @@ import difflib
 import functools
 import itertools
 import json
+import re
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
@@ -69,6 +70,39 @@ _OF_FRAMES = {
     "width": "columns",
 }
 """What tables have instead of what pandas and polars users look for."""
+_CALLS = ("calls", "instances")
+_TOTALS = ("total_ns", "host_total_ns", "gpu_inclusive_ns")
+_MEANS = ("mean_ns", "host_mean_ns", "host_warm_mean_ns")
+_DURATIONS = ("total_ns", "mean_ns", "length_ns", *_MEANS, *_TOTALS)
+_MEDIANS = ("p50_ns", "host_warm_median_ns", "warm_median_ns")
+_NAMES = ("short", "kernel", "metric", "stage", "op_name", "operation", "cause")
+_SYNONYMS = {
+    "average": _MEANS,
+    "avg": _MEANS,
+    "count": _CALLS,
+    "dur": _DURATIONS,
+    "duration": _DURATIONS,
+    "gpu": ("device", "devices"),
+    "itl": ("token_ns",),
+    "median": _MEDIANS,
+    "n": _CALLS,
+    "name": _NAMES,
+    "ncalls": _CALLS,
+    "occurrences": _CALLS,
+    "share": ("kernel_sum_percent", "stage_kernel_sum_percent", "percent"),
+    "sum": _TOTALS,
+    "throughput": ("tokens_per_s",),
+    "time": _DURATIONS,
+    "total": _TOTALS,
+    "tpot": ("token_ns",),
+    "tps": ("tokens_per_s",),
+    "ttft": ("first_token_ns",),
+}
+"""What other tools and metrics call columns, without a unit, and what these are called here."""
+_TIME_UNIT = re.compile(r"_(ns|us|ms|s)$")
+_SHORT_WORD = 5
+"""A word of up to this length is like many others."""
+_AGGREGATES = ("max", "mean", "median", "min", "std", "sum")
 _LIKE_ATTRIBUTES = 0.82
 """What is less like an attribute (`describe`, `sample`) is rather looked for in frames."""
 _INTERVALS = ("interval", "interval_percent")
@@ -239,6 +273,8 @@ class Table(List[Mapping[str, Any]]):
         """Whether someone chose the columns: then all are shown, in their order."""
         self._is_whole = True
         """Whether nobody chose rows: then those that matter are shown."""
+        self._note = ""
+        """A remark on the rows that were chosen, which is printed below them."""
         self._shown: list[str] = []
         """The order in which columns are shown, which parts of a table share; empty: not asked."""
 
@@ -317,7 +353,18 @@ class Table(List[Mapping[str, Any]]):
             wanted = [f"has {self._wanted(values)}"] if values else []
             wanted = ["meets the condition", *wanted] if conditions else wanted
             found.absent = f"no row {' and '.join(wanted)}"
+        elif found:
+            found._note = self._without(values)
         return found
+
+    def _without(self, asked: Mapping[str, Any]) -> str:
+        """Return which of several values no row has, for instance because it is misspelled."""
+        for name, value in asked.items():
+            several = value if isinstance(value, (list, tuple, AbstractSet)) else ()
+            for one in several:
+                if isinstance(one, str) and all(row[name] != one for row in self):
+                    return f"no row has {self._wanted({name: one})}"
+        return ""
 
     def _wanted(self, asked: Mapping[str, Any]) -> str:
         """Return the values that were asked for, and those of a column that lacks one."""
@@ -386,6 +433,9 @@ class Table(List[Mapping[str, Any]]):
                 "descending is one value for all columns; for others, sort several times, by the "
                 "first column last"
             )
+        # numpy has its own type.
+        if type(descending).__name__ not in ("bool", "bool_"):
+            raise TypeError(f"descending must be True or False, not {descending!r}")
         names: list[Any] = []
         for column in columns:
             several = isinstance(column, Iterable) and not isinstance(column, str)
@@ -405,7 +455,7 @@ class Table(List[Mapping[str, Any]]):
                 raise KeyError(self._no_column(name))
             known = [row for row in rows if row[name] is not None]
             try:
-                known.sort(key=lambda row: row[name], reverse=descending)
+                known.sort(key=lambda row: row[name], reverse=bool(descending))
             except TypeError as error:
                 raise TypeError(f"the values of {name!r} cannot be compared: {error}") from error
             rows = [*known, *(row for row in rows if row[name] is None)]
@@ -441,8 +491,12 @@ class Table(List[Mapping[str, Any]]):
             column = _column_of(name, columns, LEVELS.get(self.__dict__.get("name"), ""))
             if column is not None:
                 hint = f": `[{column!r}]` gives the list of the column's values"
+                if name in _AGGREGATES:
+                    hint += f", and frames calculate: `to_pandas()[...].{name}()`"
             elif name in _OF_FRAMES:
                 hint = f": use `{_OF_FRAMES[name]}`, or a frame (`to_pandas()`, `to_polars()`)"
+            elif _meant(name, columns) and name not in _AGGREGATES:
+                hint = _like(name, columns).replace("mean '", "mean the column '")
             else:
                 like = close_to(name, known, cutoff=_LIKE_ATTRIBUTES)
                 hint = like or f"; if frames have it, use `to_pandas().{name}` (or `to_polars()`)"
@@ -463,6 +517,11 @@ class Table(List[Mapping[str, Any]]):
     if not TYPE_CHECKING:
         append = clear = extend = insert = pop = remove = reverse = sort = _refuse
         __delitem__ = __iadd__ = __imul__ = __setitem__ = _refuse
+        # Those of lists would give lists, which print all rows in full.
+        __mul__ = __rmul__ = _refuse
+
+        def __radd__(self, other: Any) -> NoReturn:
+            self.__add__(other)
 
     def __add__(self, other: Any) -> Table:  # type: ignore[override]
         """Return a table with the rows of both, for instance of two runs.
@@ -472,7 +531,7 @@ class Table(List[Mapping[str, Any]]):
 
         """
         if not isinstance(other, Table) or other.name != self.name:
-            what = f"the table {other.name!r}" if isinstance(other, Table) else repr(other)
+            what = f"the table {other.name!r}" if isinstance(other, Table) else _listed([other])
             raise TypeError(
                 f"only another table {self.name!r} can be added to the table {self.name!r}, not "
                 f"{what}"
@@ -760,17 +819,30 @@ def _is_int(value: Any) -> bool:
 
 
 def close_to(
-    name: object, known: Iterable[str], first: Iterable[str] = (), cutoff: float = 0.6
+    name: object, known: Iterable[str], first: Iterable[str] = (), cutoff: float | None = None
 ) -> str:
     """Return `; did you mean ...?` of a name that is not known, or nothing."""
+    if cutoff is None:
+        cutoff = 0.6 if len(str(name)) > _SHORT_WORD else 0.75
     close = difflib.get_close_matches(str(name), list(known), cutoff=cutoff)
     like = list(dict.fromkeys([*first, *close]))[:_NAMED]
     return f"; did you mean {' or '.join(map(repr, like))}?" if like else ""
 
 
-def _like(name: str, columns: Iterable[str]) -> str:
+def _meant(name: str, columns: Collection[str]) -> list[str]:
+    """Return the columns that another word for them means."""
+    synonyms = _SYNONYMS.get(_TIME_UNIT.sub("", name.lower()), ())
+    return [column for column in dict.fromkeys(synonyms) if column in columns][:2]
+
+
+def _like(name: str, columns: Collection[str]) -> str:
     """Return `; did you mean ...?`. Most often, the level or the unit is missing."""
-    holds = [column for column in columns if name in column] if name else []
+    meant = _meant(name, columns)
+    if meant:
+        return close_to("", (), meant)
+    # From the beginning of a word on: `x` is no `max_ns`.
+    within = re.compile(rf"(^|[._]){re.escape(name)}") if len(name) > 1 else None
+    holds = [column for column in columns if within and within.search(column)]
     return close_to(name, columns, holds)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import pickle
 import re
@@ -43,6 +44,7 @@ def test_runs_are_compared_as_the_command_line_does() -> None:
     assert change.failed
     with pytest.raises(ValueError, match=r"^a Diff is neither true nor false; `not ch"):
         bool(change)
+    assert inspect.signature(stage2.Diff.__bool__).return_annotation == "bool"
     assert [row["outcome"] for row in change.conditions] == ["failed", "passed"]
     assert {"decode", "run"} <= {row["stage"] for row in change.metrics}
     step = next(row for row in change.metrics if row["metric"] == "step_ms")
@@ -166,7 +168,7 @@ def test_tables_show_the_change_first(monkeypatch: pytest.MonkeyPatch) -> None:
     before, after = (stage2.load(SAMPLES / name) for name in ("vllm_sorting", "vllm_server"))
     change = stage2.diff(before, after)
     head, first, *_ = str(change.metrics).splitlines()
-    assert head.split() == ["stage", "metric", "before", "after", "change", "word"]
+    assert head.split() == ["stage", "metric", "before", "after", "change", "%", "word"]
     step = change.metrics.row(stage="decode", metric="step_ms")
     assert first.split()[-3:] == [f"{step['change_percent']:.2f}", "%", step["word"]]
     # What changed is shown, of all stages; the rest is counted, and shown if asked for.
@@ -192,7 +194,17 @@ def test_tables_show_the_change_first(monkeypatch: pytest.MonkeyPatch) -> None:
     # A share changes by points; in the frame, by percent of itself.
     listed = [*lines[1:size], *str(none.where(stage="decode")).splitlines()[1:21]]
     shown = {line.split()[1]: line.split()[2:] for line in listed}
-    assert shown["gpu_busy_percent"][2:4] == ["+10.22", "points"]
+    assert shown["gpu_busy_percent"][:6] == ["29.92", "%", "40.14", "%", "+10.22", "points"]
+    assert shown["step_ms"][:4] == ["4.62", "ms", "3.32", "ms"]
+    assert shown["mfu_percent"][:2] == ["0.75", "%"]
+    # The heading `change` is of the difference alone, which has its unit.
+    some = change.metrics[["metric", "change_percent", "change", "unit", "noise.threshold"]]
+    head, first, *_ = str(some).splitlines()
+    assert re.split(" {2,}", head)[:3] == ["metric", "change %", "change"]
+    assert re.split(" {2,}", first)[:3] == ["step_ms", "-28.16 %", "-1.30 ms"]
+    row = change.metrics.row(stage="decode", metric="step_ms")
+    assert "change -1.30 ms" in _flat(repr(row)) and "threshold 231.13 us" in _flat(repr(row))
+    assert "noise.threshold 1.13 us" in _flat(repr(change.work[0]))
     assert change.metrics.row(stage="decode", metric="gpu_busy_percent")["change_percent"] > 34
     # Where nothing changed, what is 0 on both sides takes no room, unless it is looked for.
     same = stage2.diff(before, before).metrics
@@ -213,7 +225,7 @@ def test_tables_show_the_change_first(monkeypatch: pytest.MonkeyPatch) -> None:
         some = change.metrics[["metric", "unit", column]].head(3)
         assert str(some) and some._repr_html_()
     assert shown["kernels"] == ["211", "211", "0.00", "%", "equal"]
-    assert shown["tokens_per_s"][2:] == ["+34.70", "%", "higher"]
+    assert shown["tokens_per_s"][1:] == ["4,623/s", "+34.70", "%", "higher"]
     head, first, *_ = str(change.work).splitlines()
     assert "word" in head.split() and "shorter" in first.split() and "new" in str(change.work)
     assert f" rows that changed beyond noise ({len(change.work)} in all)" in str(change.work)
@@ -250,6 +262,8 @@ def test_changes_that_do_not_compare_are_not_printed(
     change = stage2.diff(SAMPLES / "runner", SAMPLES / "vllm_server")
     # Names keep their beginnings.
     assert " \N{HORIZONTAL ELLIPSIS}" not in str(change.work)
+    # They have room before further columns.
+    assert columns != "80" or "1_v_bz_coopA_TNT" in str(change.work.head(6))
     unlike = change.metrics
     unlike = unlike.where(word="not comparable")
     assert {*unlike["stage"]} == {"decode", "prefill", "run"} and max(unlike["change"]) > 1000
@@ -259,6 +273,8 @@ def test_changes_that_do_not_compare_are_not_printed(
         head, body = str(table).partition(f"{table.name}: ")[0].split("\n", 1)
         assert "word" in head.split() and "not comparable" in body
         assert ("before" in head) == ("after" in head)
+        # Only values before and after have units, such as `0.75 %`.
+        body = re.sub(r"(?<=  )[\d.,]+ %", "", body) if "before" in head else body
         assert not re.search(r"[-+]\d|%|points", body)
         assert not re.search(r">[-+]\d", table._repr_html_())
 
@@ -327,7 +343,9 @@ def test_an_interval_is_also_relative() -> None:
     points = {**stage, "metrics": [{**share, "interval": [17.36, 38.24]}]}
     table = stage2.Diff({"stages": [points], "run": []}).metrics
     row = table[0]
-    assert "change +35.92 points change (unit)" in _flat(repr(row)) and "266" not in repr(row)
+    assert "change % +35.92 points change +35.92 points" in _flat(repr(row)) and "266" not in repr(
+        row
+    )
     assert "interval (+17.36, +38.24) points" in _flat(repr(row))
     names = ["change_percent", "interval_percent", "unit", "change", "interval"]
     for shown in (str(table[names]), table[names]._repr_html_()):

@@ -198,8 +198,8 @@ tell([*prof.windows, stage2.stop()])
 """
     done, files = run_guest(tmp_path, code)
     assert (done.stdout, files) == ("1:7:0\n", ["w1.s2t"])
-    assert done.stderr.count("a window is already open, because it was started twice") == 1
-    assert "--dormant" not in done.stderr
+    assert done.stderr.count("a window is already open: this program began it with `stage2.") == 1
+    assert "--dormant" not in done.stderr and "ctl" not in done.stderr
 
 
 @needs_collector
@@ -258,13 +258,24 @@ try:
     prof.windows[-1].report({str(tmp_path / "report")!r})
 except stage2.RunError as error:
     print(error)
+stage2.start()
+empty = stage2.stop().report({str(tmp_path / "empty")!r})
+print(len(empty.kernels), empty.kernels.absent, "EMPTY" in str(empty), "no stages" in repr(empty))
+missing = prof.windows[-1]._replace(path=stage2.library_path().with_name("missing.s2t"))
+try:
+    missing.report({str(tmp_path / "missing")!r})
+except stage2.RunError as error:
+    print(error)
 """
     search = f"{programs}{os.pathsep}{os.environ['PATH']}"
     (tmp_path / "traces").mkdir()
     done, _ = run_guest(tmp_path / "traces", code, PATH=search)
     lines = done.stdout.splitlines()
     assert lines[0] == "16 ['decode']"
-    assert lines[1].startswith("no report of window 1: stage2-launch merge ended with")
+    assert lines[1].startswith(f"no report of window 1: {tmp_path / 'report'} ")
+    assert "stage2-launch: " not in lines[1]
+    assert lines[2] == "0 no kernel was recorded True True"
+    assert "missing.s2t (it does not exist" in lines[3] and "--" not in lines[3]
 
 
 @needs_collector
@@ -280,7 +291,8 @@ assert stage2.stop() is None
     done, files = run_guest(tmp_path, code, STAGE2_START="on")
     assert done.stdout == "1:6:0\n"
     assert done.stderr.count("stage2-launch run --dormant") == 1
-    assert done.stderr.count("no window is on") == 1
+    assert done.stderr.count("no window is open, so nothing is recorded: begin one (`stage2.") == 1
+    assert "ctl" not in done.stderr
     assert len(files) == 1
 
 

@@ -139,7 +139,10 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     run = saved(tmp_path, report(stages=[stage], answer={"lines": [line]}))
     for html in (run._repr_html_(), run.stages._repr_html_()):
         assert "<script" not in html and "\x1b" not in html
-    assert max(map(len, re.split("[<>]", run.stages._repr_html_()))) < 100
+    html = run.stages._repr_html_()
+    assert max(map(len, re.findall(">([^<]*)", html))) < 100
+    # The tooltip has more of it.
+    assert 1000 < max(map(len, re.findall("<([^>]*)", html))) < 2500
     assert "\x1b" not in repr(run) + str(run) + repr(run.stages)
 
 
@@ -355,6 +358,8 @@ def test_the_latest_run_is_loaded_by_that_name(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     missing = r"^tmp/stage2/latest does not exist: .*`stage2-launch run` makes one"
+    with pytest.raises(stage2.RunError, match=r"^the path of the run is empty: name its folder"):
+        stage2.load("")
     for named in ("latest", "tmp/stage2/latest"):
         with pytest.raises(stage2.RunError, match=missing):
             stage2.load(named)

@@ -8,6 +8,7 @@ import importlib.util
 import json
 import pickle
 import re
+from html import escape
 from pathlib import Path
 from typing import Any, Callable
 
@@ -332,6 +333,28 @@ def test_each_column_has_a_description() -> None:
             assert text.endswith(".") and not refers.search(text), (table.name, column, text)
 
 
+def test_a_rate_can_be_calculated_from_what_its_description_names() -> None:
+    run = sample("vllm_sorting")
+    said = run.stages.descriptions["tokens_per_s"]
+    assert "over their GPU work where that takes longer" in said and "`gpu_work_ns`" in said
+    for engine in run.engine_steps:
+        tokens = engine["prefill_tokens_mean"] + engine["decode_requests_mean"]
+        step_ns = engine["gpu_work_ns"] or engine["timed_ns"] / engine["timed_steps"]
+        stage = run.stages.row(stage=engine["stage"])
+        assert stage["tokens_per_s"] == pytest.approx(tokens * 1e9 / step_ns, rel=0.01)
+        assert stage["steps"] == engine["timed_steps"]
+    assert "not shown: tokens_counted, steps, " in str(run.stages)
+    # `steps` of an engine are more than those that are timed, which stand beside them.
+    assert str(run.engine_steps).splitlines()[1].split()[:3] == ["decode", "757", "744"]
+
+
+def test_all_shares_are_printed_in_percent() -> None:
+    utilisation = sample("vllm_sorting").utilisation
+    assert utilisation[0]["mfu_wall"] == pytest.approx(0.00749, rel=0.001)
+    for shown in (str(utilisation), repr(utilisation[0]), utilisation._repr_html_()):
+        assert "0.75 %" in shown and "0.0075" not in shown and "0.00749" not in shown
+
+
 def test_what_idle_time_holds_is_said() -> None:
     stages = sample("vllm_sorting").stages
     for kind, text in (("busy", "All GPU work, where it is not split"), ("launch_gaps", "50 us, ")):
@@ -361,6 +384,28 @@ def test_a_heading_or_a_value_leads_to_its_column() -> None:
         with pytest.raises(KeyError) as caught:
             stages[wrong]
         assert what in caught.value.args[0]
+    # A short word is like many others; what other tools say is known.
+    run = sample("vllm_sorting")
+    asked = [
+        ("kernels", "count", "did you mean 'calls'?"),
+        ("kernels", "name", "did you mean 'short' or 'kernel'?"),
+        ("kernels", "dur", "did you mean 'total_ns' or 'mean_ns'?"),
+        ("kernels", "duration_ns", "did you mean 'total_ns' or 'mean_ns'?"),
+        ("requests", "ttft_ms", "did you mean 'first_token_ns'?"),
+        ("stages", "timed_steps", "did you mean 'steps'?"),
+        ("stages", "nope", ""),
+        ("stages", "x", ""),
+    ]
+    for table, wrong, what in asked:
+        for holder in (run.table(table), run.table(table)[0]):
+            with pytest.raises(KeyError) as caught:
+                holder[wrong]  # type: ignore[index]
+            said_now = caught.value.args[0]
+            assert said_now.endswith(what) if what else "did you mean" not in said_now
+    with pytest.raises(AttributeError, match=r"frames calculate: `to_pandas\(\)\[...\].mean\(\)`"):
+        kernels.mean()  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match="did you mean the column 'total_ns' or 'mean_ns'"):
+        kernels.dur()  # type: ignore[attr-defined]
     wrong_keys: list[Any] = [1.5, ["stage", 1], [], None, (0, 1), stages["stage"] == "decode"]
     for key in wrong_keys:
         with pytest.raises(
@@ -584,6 +629,30 @@ def test_each_reason_of_the_schema_has_words() -> None:
     assert "_" not in "".join(text.partition("(")[0] for text in stages["floor_absent"] if text)
 
 
+def test_a_run_and_its_tables_stay_as_they_were_read() -> None:
+    run = sample("vllm_sorting")
+    with pytest.raises(TypeError, match=r"^the report of a run is read-only: `copy\.deepcopy"):
+        run.metrics["stages"] = []
+    with pytest.raises(AttributeError, match=r"read-only: `list\(run\.stages\)` is a copy"):
+        run.stages = []  # type: ignore[misc]
+    assert run.stages and pickle.loads(pickle.dumps(run)) == run
+    changed = copy.deepcopy(run.metrics)
+    changed["stages"] = []
+    assert not Run(Path("x"), changed).stages
+    wrong: list[Callable[[Any], Any]] = [lambda t: t * 2, lambda t: 2 * t, lambda t: [1] + t]  # noqa: RUF005
+    for of in wrong:
+        with pytest.raises(TypeError, match=r"^(the table 'stages' is read-|only another table)"):
+            of(run.stages)
+
+
+def test_a_value_that_no_row_has_is_named() -> None:
+    stages = sample("vllm_sorting").stages
+    some = stages.where(stage=["decode", "mixd"])
+    said = "no row has stage='mixd'; did you mean 'mixed'?"
+    assert len(some) == 1 and said in str(some) and escape(said) in some._repr_html_()
+    assert "no row has" not in str(stages.where(stage=["decode", "mixed"]))
+
+
 def test_late_ranks_are_those_that_are_late() -> None:
     run = sample("vllm_two_gpus")
     late = [(row["stage"], row["who"]) for row in run.late_ranks]
@@ -598,11 +667,13 @@ def test_a_screen_has_what_each_table_is_for(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("COLUMNS", "80")
     run = sample("vllm_two_gpus")
     head, decode, _, outside, size, _ = str(run.late_ranks).splitlines()
-    assert head.split()[:5] == ["stage", "who", "late", "of", "median"], head
+    assert head.split()[:5] == ["stage", "who", "steps.late", "steps.of", "steps.median"], head
     assert decode.split()[:6] == ["decode", "rank", "0", "190", "191", "1.64"], decode
     # It has no steps: so many collectives were late.
-    assert head.split()[5] == "delays.collectives" and outside.split()[-2] == "4", outside
-    assert size.endswith("headings omit `_ns` and `delays.steps.`"), size
+    assert head.split()[5] == "delays.collectives" and outside.split()[-1] == "4", outside
+    assert size.endswith("headings omit `_ns` and `delays.`"), size
+    # What a program was started with can be empty.
+    assert re.search(r"^argv +VLLM::EngineCore$", str(run.coverage[0]), re.MULTILINE)
     with pytest.raises(KeyError, match=r"did you mean 'delays\.steps\.median_ns'"):
         run.late_ranks["median"]
     # Two rows of one operation have different communicators.
@@ -795,11 +866,18 @@ def test_names_are_cut_where_they_stay_different(monkeypatch: pytest.MonkeyPatch
     for width in (80, 100, 160):
         monkeypatch.setenv("COLUMNS", str(width))
         head, *lines = str(kernels).splitlines()[:21]
-        start, end = head.index("short"), head.index("launch.grid")
-        shown = [line[start:end].strip() for line in lines]
+        # Names keep room before the grid.
+        assert ("launch.grid" in head) == (width > 100) and "mean" in head
+        shown = [re.split(" {2,}", line)[1] for line in lines]
         assert any(text.startswith("nvjet_sm90_tst_128x16") and "TNT" in text for text in shown)
         assert len(set(shown)) == len(set(kernels["short"][:20])) == 18
-        assert "(8, 12, 1)" in str(kernels) and "\N{HORIZONTAL ELLIPSIS}" * 2 not in str(kernels)
+        assert min(len(text) for text in shown if "\N{HORIZONTAL ELLIPSIS}" in text) >= 32
+        assert ("(8, 12, 1)" in str(kernels)) == (width > 100)
+        assert "\N{HORIZONTAL ELLIPSIS}" * 2 not in str(kernels)
+    # In a notebook, a cut name has the whole one as a tooltip, and what is not shown is named.
+    html, whole = kernels._repr_html_(), max(kernels["short"][:20], key=len)
+    assert f"title='{escape(whole)}'>" in html and html.count(escape(whole)) == 1
+    assert re.search("<p>not shown: [^<]*, mangled, [^<]* more</p>", html)
     # A part has the columns in the order of the whole, also where the grid tells no rows apart.
     monkeypatch.setenv("COLUMNS", "160")
     order = ["stage", "short", "launch.grid", "calls", "total", "mean", "class"]
@@ -891,6 +969,8 @@ def test_a_table_is_sorted_by_columns() -> None:
         unlike(lambda row: row["calls"])
     with pytest.raises(TypeError, match="one value for all columns"):
         unlike("stage", "calls", descending=[True, False])
+    with pytest.raises(TypeError, match=r"^descending must be True or False, not 'yes'$"):
+        unlike("calls", descending="yes")
 
 
 def test_rows_are_chosen_by_a_function() -> None:

@@ -69,20 +69,20 @@ pub struct StageUtilisation {
     pub measured_percent: Option<f64>,
     /// Share whose counters are of one launch only, and not in `measured_flops`, percent.
     pub one_launch_percent: Option<f64>,
-    /// MFU over wall time, share.
+    /// MFU over wall time, as a fraction of 1.
     pub mfu_wall: Figure,
-    /// MFU over GPU busy time, share.
+    /// MFU over GPU busy time, as a fraction of 1.
     pub mfu_busy: Figure,
-    /// MFU from the measured FLOPs, over GPU busy time, share.
+    /// MFU from the measured FLOPs, over GPU busy time, as a fraction of 1.
     pub measured_mfu_busy: Figure,
     /// Bytes of weights and KV cache that one instance has to read.
     pub bytes: Figure,
     /// The part of `bytes` that is KV cache; null: not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kv_cache_bytes: Option<f64>,
-    /// MBU over wall time, share.
+    /// MBU over wall time, as a fraction of 1.
     pub mbu_wall: Figure,
-    /// MBU over GPU busy time, share.
+    /// MBU over GPU busy time, as a fraction of 1.
     pub mbu_busy: Figure,
     /// Tokens of one instance.
     pub tokens: Figure,
@@ -105,10 +105,10 @@ pub struct SampledUse {
     pub read_bytes: Option<f64>,
     /// `read_bytes` over the bytes of weights and KV cache that the model has to read; null: not sampled.
     pub read_over_modelled: Option<f64>,
-    /// DRAM bytes read and written over what the peak bandwidth moves in the stage's GPU windows, share;
+    /// DRAM bytes read and written over what the peak bandwidth moves in the stage's GPU windows, as a fraction of 1;
     /// null: not sampled.
     pub mbu_gpu_window: Option<f64>,
-    /// Cycles of the GPU windows in which the tensor pipe worked, share; null: not sampled.
+    /// Cycles of the GPU windows in which the tensor pipe worked, as a fraction of 1; null: not sampled.
     pub tensor_active: Option<f64>,
     /// Part of the GPU windows that samples cover, percent.
     pub coverage_percent: f64,
@@ -137,9 +137,9 @@ pub struct ModelUtilisation {
     pub wall_s: Figure,
     /// GPU busy time of its stages, s; absent where they overlap.
     pub busy_s: Figure,
-    /// MFU over wall time, share.
+    /// MFU over wall time, as a fraction of 1.
     pub mfu_wall: Figure,
-    /// MFU over GPU busy time, share.
+    /// MFU over GPU busy time, as a fraction of 1.
     pub mfu_busy: Figure,
     /// Tokens that come out: one from prefill and one of each decode step, for every sequence.
     pub generated_tokens: Figure,

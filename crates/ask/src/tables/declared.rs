@@ -189,7 +189,8 @@ tables! {
         ns("p99_ns", "/step/p99_ns", "99th percentile of these times"),
         ns("max_ns", "/step/max_ns", "longest of these times"),
         ns("std_ns", "/step/std_ns", "sample standard deviation"),
-        num("tokens_per_s", "tokens/s", "/tokens_per_s/known", "tokens per second of wall time"),
+        num("tokens_per_s", "tokens/s", "/tokens_per_s/known", "tokens per second of the steps, or \
+            of their GPU work where that takes longer"),
         ns("floor_ns", "/floor/floor_ns/known", "least time that the hardware would need for a step"),
         num("floor_distance", "ratio", "/floor/distance/known", "mean time of a step over the floor"),
         SOURCE_COLUMN,
