@@ -362,7 +362,7 @@ fn comparable(of: &Comparison) -> String {
     let (warnings, notes): (Vec<&Difference>, Vec<&Difference>) =
         of.differences.iter().partition(|d| d.severity >= Severity::Warning);
     // A run that widens every interval comes first.
-    let apart = outlier(of).map(|(run, factor)| format!("{run} takes {factor}: record it again"));
+    let apart = outlier(of).map(|(run, factor)| format!("{run} takes {factor}"));
     let warnings: Vec<String> = apart.into_iter().chain(warnings.into_iter().map(warning)).collect();
     let both = notes.iter().filter(|note| note.before == note.after);
     // Only what may be in doubt of runs is named although both sides have it.
@@ -401,7 +401,7 @@ pub const NOT_COMPARED: &str = "not compared";
 const OUTLIER_SPREADS: f64 = 3.0;
 const OUTLIER_PART: f64 = 0.1;
 
-/// A run to record again, and how far it is from the others: `b1`, `1.54x as long as the other runs of its side (decode)`.
+/// A run that should be recorded again, and how far it is from the others: `b1`, `1.54x as long as the other runs of its side (decode)`.
 pub(crate) fn outlier(of: &Comparison) -> Option<(String, String)> {
     let stages = timed(of);
     let times = stages.iter().filter_map(|stage| Some((stage, stage.time()?)));

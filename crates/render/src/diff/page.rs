@@ -554,7 +554,7 @@ fn bars(stage: &StageChange, of: &Comparison) -> String {
         let bar = if has_bars { format!("<td class=\"bar\">{bar}</td>") } else { String::new() };
         format!(
             "<tr{class}><td>{name}</td><td class=\"n end\">{a}</td><td class=\"n end\">{b}</td>{bar}\
-             <td class=\"n\">{change}</td><td class=\"n end\">{percent}</td><td class=\"word{}\">{word}</td>\
+             <td class=\"n\">{change}</td><td class=\"n\">{percent}</td><td class=\"word{}\">{word}</td>\
              <td class=\"n ends\">{}</td></tr>\n",
             colour(word),
             escaped(&tied(noise))
