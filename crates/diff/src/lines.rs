@@ -363,7 +363,8 @@ fn comparable(of: &Comparison) -> String {
         of.differences.iter().partition(|d| d.severity >= Severity::Warning);
     // A run that widens every interval comes first.
     let apart = outlier(of).map(|(run, factor)| format!("{run} takes {factor}"));
-    let warnings: Vec<String> = apart.into_iter().chain(warnings.into_iter().map(warning)).collect();
+    let warnings: Vec<String> =
+        apart.into_iter().chain(warnings.into_iter().map(warning)).collect();
     let both = notes.iter().filter(|note| note.before == note.after);
     // Only what may be in doubt of runs is named although both sides have it.
     let text = |note: &&&Difference| match note.what.as_str() {
@@ -424,7 +425,8 @@ pub(crate) fn outlier(of: &Comparison) -> Option<(String, String)> {
         found.map(|(run, factor)| {
             let label = run.label.trim_end_matches('/');
             let folder = label.rsplit_once('/').map_or(label, |(_, folder)| folder);
-            let others = format!("{factor:.2}x as long as the other runs of its side ({})", stage.stage);
+            let others =
+                format!("{factor:.2}x as long as the other runs of its side ({})", stage.stage);
             (folder.to_owned(), others)
         })
     };

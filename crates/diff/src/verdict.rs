@@ -173,17 +173,17 @@ pub(crate) fn verdict(of: &Comparison) -> String {
             format!("({}{p}{few})", versus(a, b))
         }
     };
+    let simulated = if of.is_simulated() { " in the simulation" } else { "" };
     let with_caveats = match of.is_doubted() {
         true => ", with caveats",
-        false if of.is_simulated() => " in the simulation",
-        false => "",
+        false => simulated,
     };
     let head = match outlook {
         Outlook::Better => format!("Better{with_caveats} {basis}"),
         Outlook::Worse => format!("Worse{with_caveats} {basis}"),
         Outlook::Mixed => format!("Mixed{with_caveats} {basis}"),
-        Outlook::Undecided => format!("Undecided {basis}"),
-        Outlook::Changed => format!("Changed {basis}"),
+        Outlook::Undecided => format!("Undecided{simulated} {basis}"),
+        Outlook::Changed => format!("Changed{simulated} {basis}"),
         Outlook::NotJudged if is_unlike || !is_timed_alike => {
             format!("Times not comparable {basis}")
         }

@@ -83,7 +83,8 @@ pub(crate) fn recommendations(report: &Report) -> String {
         })
         .left("Why", |(_, Recommended { first, second, further, .. })| {
             // Each whole: cut together, the end of the first would run into that of the second.
-            let second = second.map_or_else(String::new, |second| format!(". {}", text(&second.text)));
+            let second =
+                second.map_or_else(String::new, |second| format!(". {}", text(&second.text)));
             let more = match further {
                 0 | 1 => String::new(),
                 more => format!(" ({})", supports(more - 1)),

@@ -340,7 +340,11 @@ pub fn outcomes(diff: &Diff, height: usize) -> Vec<(Outcome, String)> {
 }
 
 /// `is_folded`: those that passed share a sentence, which names the runs if they are `is_one_of_several` pairs.
-fn outcomes_of(of: &Comparison, is_folded: bool, is_one_of_several: bool) -> Vec<(Outcome, String)> {
+fn outcomes_of(
+    of: &Comparison,
+    is_folded: bool,
+    is_one_of_several: bool,
+) -> Vec<(Outcome, String)> {
     let sentence = |row: &ConditionResult| {
         let how = match (row.outcome, row.expected) {
             (Outcome::NotEvaluated, _) => "could not be evaluated",

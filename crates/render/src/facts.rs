@@ -106,7 +106,10 @@ pub(super) fn facts(report: &Report) -> Option<Vec<AnswerLine>> {
         let name = format!("{name} ({}{place})", row.class);
         match (lost, gain_by_floor(report, of, unit)) {
             (Some(lost), _) => format!("{name} loses {lost} per {unit}{}", of_its_roof(loss)),
-            (None, Some(bound)) => format!("{bound}; the {} is {name}", longest(report, of)),
+            (None, Some(bound)) => {
+                let longest = longest(report, of);
+                format!("{bound} (which of them is not known); the {longest} is {name}")
+            }
             (None, None) => {
                 format!("{name}: {} per {unit}", or_absent(loss.ns_of_step, shown_time))
             }

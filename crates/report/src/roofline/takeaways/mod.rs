@@ -382,7 +382,8 @@ impl Speaker<'_> {
         let behind = s.host.map(|h| h.behind_percent).filter(|p| *p >= HOST_DECIDED_PERCENT);
         let short = percent(s.short_gaps_percent).filter(|p| *p >= BACK_TO_BACK_PERCENT);
         if let Some(short) = short.filter(|_| mean_us <= SHORT_KERNEL_US && !graphs) {
-            let launching = s.launching.as_ref().map(|line| format!(", the largest part of these in {line}"));
+            let launching =
+                s.launching.as_ref().map(|line| format!(", the largest part of these in {line}"));
             let host = behind.map_or("", |_| ", and the host is behind");
             let text = format!(
                 "{waits}, {short:.1} % of that in gaps of {LAUNCH_GAP_US} us at most{}{host}{numbers}{}",
