@@ -696,7 +696,8 @@ fn own_tokens_per_s(process: &Watched, sum: &StageNumbers) -> Option<f64> {
 /// How long only work of other stages ran in the calls of a stage. Of a run that has ended as in its report, which takes it
 /// from the samples of the host, if there are any.
 fn other_ns(process: &Watched, stage: &str, sum: &StageNumbers) -> u64 {
-    let host = process.window.hosts.get(stage).filter(|host| host.samples >= HOST_SAMPLES_LEAST);
+    let host = process.window.hosts.get(stage).filter(|_| process.window.is_whole);
+    let host = host.filter(|host| host.samples >= HOST_SAMPLES_LEAST);
     match host {
         Some(host) => {
             let part = hosts::other_work(host).clamp(0.0, 1.0);

@@ -11,7 +11,7 @@ use stage2_live::{FileState, StageNumbers, Watched};
 use stage2_model::{HostCause, LATE_ERRORS_SURE};
 
 use super::head::age;
-use super::hosts::{fitted, host_of, most_causes};
+use super::hosts::{fitted, most_causes};
 use super::runs::names_apart;
 use super::stages::RUN_COLUMNS;
 use super::{
@@ -140,8 +140,8 @@ fn longer(view: &View, late: &Watched, row: &Row) -> Option<Vec<(f64, HostCause)
     let stage = row.name.as_str();
     // Percent of the time, and what one percent is: ms per call or step where it is the time of the stage.
     let spent = |process: &'_ Watched| {
-        let (host, is_of_stage) =
-            (host_of(process, stage), process.window.hosts.contains_key(stage));
+        let of_stage = process.window.hosts.get(stage).filter(|_| process.window.is_whole);
+        let (host, is_of_stage) = (of_stage.unwrap_or(&process.window.host), of_stage.is_some());
         let (_, each) = process.window.stages.get(stage)?.each();
         let one = if is_of_stage { host.ns as f64 / 1e8 / each } else { 1.0 };
         (each > 0.0 && !host.spent.is_empty()).then(|| (host.spent.clone(), one))
@@ -199,7 +199,7 @@ fn why_late(
     }
     let all = [whole, narrow];
     let first = all.iter().find(|line| line.chars().count() <= width).unwrap_or(&all[1]).clone();
-    let unit = match late.window.hosts.contains_key(&row.name) {
+    let unit = match late.window.is_whole && late.window.hosts.contains_key(&row.name) {
         true => format!(" ms/{}", row.unit),
         false => "% of the time".to_owned(),
     };

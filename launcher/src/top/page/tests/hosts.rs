@@ -27,21 +27,27 @@ fn a_wait_for_the_gpu_is_no_cause() {
     let two = [("cuStreamSynchronize", 36.0), ("cuMemcpyDtoHAsync", 19.0)];
     let ahead = "host ahead of the GPU (waits in cuStreamSynchronize)";
     let (answer, first) = page(two, [20, 10]);
-    assert_eq!(answer, format!("decode: GPU idle 70.0%, {ahead}"));
+    assert_eq!(answer, format!("decode: GPU idle 80.0%, {ahead}"));
     assert!(first.ends_with(&format!("  55.0%  {ahead}")), "{first}");
     let (answer, _) = page(two, [20, 70]);
-    assert!(answer.starts_with("decode: gaps between kernels take 70.0%, host ahead "), "{answer}");
+    assert!(
+        answer.starts_with("decode: GPU idle 80.0%, 70.0% in launch gaps, host ahead "),
+        "{answer}"
+    );
     let (answer, _) = of_gpu(two, [20, 10], "the GPU is simulated: slow");
-    assert!(answer.contains("first cause: "), "its simulator may be what is waited for: {answer}");
+    assert!(
+        answer.contains("first cause in all stages: "),
+        "its simulator may be what is waited for: {answer}"
+    );
     // Less than half of the time does not decide, and a call that is no wait is a cause.
     let (answer, first) = page([two[0], ("cuMemAlloc", 1.0)], [20, 10]);
-    assert!(answer.contains("first cause: Scheduler.schedule"), "{answer}");
+    assert!(answer.contains("all stages: …schedule"), "{answer}");
     assert!(first.contains("41.0%  Scheduler.schedule"), "{first}");
     let (answer, first) = page([("cuStreamSynchronize", 45.0), ("cuMemAlloc", 1.0)], [20, 10]);
-    assert!(answer.contains("first cause: Scheduler.schedule"), "{answer}");
+    assert!(answer.contains("all stages: …schedule"), "{answer}");
     assert!(first.contains("45.0%  host ahead, no cause (waits in cuStreamSynchroni"), "{first}");
     let (answer, _) = page([("cuStreamSynchronize", 45.0), ("cuMemAlloc", 46.0)], [20, 10]);
-    assert!(answer.ends_with(", first cause: blocked in cuMemAlloc"), "{answer}");
+    assert!(answer.ends_with(", first cause in all stages: blocked in cuMemAlloc"), "{answer}");
 }
 
 /// The lines of the table of the host, without its title.
