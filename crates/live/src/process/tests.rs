@@ -526,7 +526,7 @@ fn what_the_host_did_in_the_last_seconds_is_known_for_each_stage() {
     }
     let window = process.window();
     let host = &window.hosts["decode"];
-    assert!(host.ns < window.host.ns && host.samples < window.host.samples / 2, "{host:?}");
+    assert!(host.ns < window.host.ns, "{window:?}");
     let share = host.idle_ns as f64 / host.ns as f64;
     assert!((0.18..0.22).contains(&share), "{share}");
     let mut few = self::process();
