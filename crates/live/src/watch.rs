@@ -16,7 +16,7 @@ use stage2_contract::text::{visible, visible_path};
 use stage2_contract::trace::{Losses, pieces};
 
 use crate::follow::{Chain, FileState, Trace, place};
-use crate::look::{Look, SIMULATED, Watched, clock_differs};
+use crate::look::{IN_PART, Look, SIMULATED, Watched, clock_differs};
 use crate::numbers::Window;
 use crate::process::{Options, Process};
 use crate::{GONE_NS, MAX_STAGES, OTHER, SILENT_NS};
@@ -479,6 +479,7 @@ impl Watch {
             behind_bytes: self.behind,
             is_reading: is_behind && !self.has_read,
             catches_up: is_behind && self.has_read,
+            sums_lag: self.files.iter().any(|of| of.recent.is_some()),
             reading_left_s: self.reading_left_s().filter(|_| is_behind),
             skipped_bytes: self.skipped,
             problems: self.problems.iter().cloned().collect(),
@@ -656,7 +657,11 @@ fn identity(tracked: &Tracked) -> Identity {
 /// A process as its newest file shows it.
 fn watched((host, pid): Identity, newest: &Tracked, sums: Watched) -> Watched {
     let (follow, process) = newest.shown();
-    let window = if newest.skims_to_its_end() { Window::default() } else { process.window() };
+    let mut window = if newest.skims_to_its_end() { Window::default() } else { process.window() };
+    if newest.recent.is_some() {
+        // Work of ranges that ended before what is read: it has a stage once all is read.
+        window.stages.remove(crate::tables::UNATTRIBUTED_NAME);
+    }
     let mut watched = Watched {
         host,
         pid,
@@ -725,7 +730,7 @@ fn notes(tracked: &Tracked) -> Vec<String> {
         simulated.then(|| format!("{SIMULATED}: these are not times of a real one")),
         fact("gpu.off", None).map(|why| format!("no GPU work is recorded: {why}")),
         fact("counters.off", None).map(|why| format!("no hardware counters are sampled: {why}")),
-        fact("sample", Some("1/1")).map(|part| format!("{part} of the instances are recorded")),
+        fact("sample", Some("1/1")).map(|part| format!("{part}{IN_PART}")),
         fact("nvml.off", None).map(|why| format!("power and clocks are not read: {why}")),
         fact("ranges", Some("*")).map(|globs| format!("GPU work is recorded in {globs} only")),
     ];

@@ -463,17 +463,16 @@ fn the_newest_part_of_a_long_run_is_shown_before_its_history() {
     trace(&live, 2, "1", 2 * STEPS, 90_000, false);
     watch.add(Source::File(live));
     let now_ns = (2 * STEPS + 9_000) * S;
-    let mut look = Look::default();
     for _ in 0..4 {
         watch.tick_at(now_ns, CATCH_UP_BYTES / 8);
-        look = watch.look();
+        let look = watch.look();
         if !look.is_reading {
             break;
         }
         assert!(look.processes.iter().all(|of| of.pid != 1), "{look:#?}");
     }
     watch.tick_at(now_ns, 1);
-    look = watch.look();
+    let look = watch.look();
     let [past, now] = &look.processes[..] else { panic!("{look:#?}") };
     assert!(look.catches_up && past.is_behind && !now.is_behind, "{look:#?}");
     assert_eq!((past.window.stages.len(), steps_shown(now) > 80), (0, true));

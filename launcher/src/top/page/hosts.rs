@@ -113,7 +113,12 @@ pub(super) fn hosts<'v>(
     let shown = (height / each).min(hosts.len().saturating_sub(hidden));
     let rows = hosts.into_iter().take(shown).map(|(process, host)| {
         let missing = missing(std::iter::once(process)).map(missing_text);
-        let unused = or_dash((host.ns > 0 && missing.is_none()).then(|| share(unused(host))));
+        // Where the host is not sampled, the records of the GPU tell it as well.
+        let sum = stage.filter(|_| is_of_stage).and_then(|stage| process.window.stages.get(stage));
+        let of_gpu =
+            || Some(1.0 - sum?.busy_share()? - sum?.other_ns as f64 / sum?.window_ns as f64);
+        let unused = if host.ns > 0 { Some(unused(host)) } else { of_gpu() };
+        let unused = or_dash(unused.filter(|_| missing.is_none()).map(share));
         // Why there are no causes, or no lines in them.
         let has_lines = host.causes.iter().take(each).any(|cause| cause.frame.is_some());
         let none = missing.as_ref().or(host.why_none.as_ref());

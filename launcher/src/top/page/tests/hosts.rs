@@ -141,3 +141,13 @@ fn what_the_host_did_in_a_stage_is_divided_as_in_a_report() {
     let unused = 100.0 * of("/host/stages/0/idle_ns") / of("/host/stages/0/window_ns");
     assert!(lines[at + 1].contains(&format!("{unused:.1}%")), "{lines:#?}");
 }
+
+/// Not all calls are recorded: the GPU may work in the others, and the host is not sampled.
+#[test]
+fn of_a_sampled_run_the_time_without_work_is_known_and_that_of_the_gpu_is_not() {
+    let (view, _) = sample("server_window");
+    let shown = text(&view, 80, 24);
+    assert!(of_hosts(&shown)[0].starts_with("      3913   43.6%  "), "{shown:#?}");
+    let rank = shown.iter().find(|line| line.starts_with("     -    3913 ")).expect("a row");
+    assert!(rank.trim_end().ends_with("56.4%     -       0"), "{shown:#?}");
+}

@@ -72,7 +72,7 @@ fn rows_are_sorted_by_what_the_user_asks_for_and_the_title_says_so() {
         told("0", None),
         told("1", Some("ms▾")),
         told("0", Some("BUSY▴")),
-        told("1", Some("(WAIT▾)")),
+        told("1", Some("(WAIT▴)")),
         told("0", Some("LOST▾")),
     ];
     assert_eq!(expected, wanted);
