@@ -82,8 +82,8 @@ const AHEAD_OF: &str = " of the GPU";
 
 /// What the host did while no work ran, in the chosen stage where that is known. Of
 /// each process as many causes as there is room for, at most [`CAUSES`], or why there are none.
-pub(super) fn hosts<'v>(
-    view: &'v View,
+pub(super) fn hosts(
+    view: &View,
     row: Option<&Row>,
     height: usize,
     width: usize,

@@ -322,7 +322,8 @@ pub(super) fn processes(
         let busy = sum.filter(|_| has_work(process) && is_known).and_then(StageNumbers::busy_share);
         // What only the settings state is by the rates of calls, as in the row of the stage.
         let of_row = rows.iter().filter(|of| of.with_tokens == 0 && is_of_row(of, process));
-        let of_row = of_row.filter(|of| row.is_some_and(|row| row.name == of.name)).last();
+        let mut of_row = of_row.filter(|of| row.is_some_and(|row| row.name == of.name));
+        let of_row = of_row.next();
         let by_settings = |sum: &StageNumbers| {
             let (row, own) = (of_row?, sum.each().0 as f64 / seconds(process, sum)?);
             Some(row.tokens_per_s? / row.each_per_s? * own)
