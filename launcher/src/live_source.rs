@@ -160,7 +160,9 @@ impl LiveSource {
             [only] => only.name.clone(),
             all => format!("{} targets", all.len()),
         };
-        let title = all.iter().map(Found::title).collect::<Vec<_>>().join(", ");
+        // In the order of their rows.
+        let titles: BTreeSet<String> = all.iter().map(Found::title).collect();
+        let title = titles.into_iter().collect::<Vec<_>>().join(", ");
         let addresses: Vec<_> = all.iter().filter_map(|found| found.port.clone()).collect();
         if addresses.len() > HOSTS {
             let many = format!("{} ports are more than {HOSTS}; ", addresses.len());

@@ -131,7 +131,7 @@ impl HostSlot {
         }
     }
 
-    fn add(&mut self, more: &Self) {
+    pub(crate) fn add(&mut self, more: &Self) {
         self.ns = self.ns.saturating_add(more.ns);
         self.idle_ns = self.idle_ns.saturating_add(more.idle_ns);
         self.sampled_ns = self.sampled_ns.saturating_add(more.sampled_ns);

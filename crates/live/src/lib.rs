@@ -24,7 +24,7 @@ mod watch;
 pub use counters::Counter;
 pub use follow::FileState;
 pub use host::HostIdle;
-pub use look::{Look, SIMULATED, Watched};
+pub use look::{IN_PART, Look, SIMULATED, Watched};
 pub use message::{read as read_message, write as write_message};
 pub use numbers::{
     BUCKETS_S, Counts, DeviceBusy, KernelRow, MINUTE_S, Minute, RunSteps, StageNumbers, Window,

@@ -27,6 +27,9 @@ pub struct Look {
     pub is_reading: bool,
     /// The numbers are of what was read before, and much that came since is still being read.
     pub catches_up: bool,
+    /// Sums lack what was recorded before the last seconds: it is still being read.
+    #[serde(default)]
+    pub sums_lag: bool,
     /// How long that may take, s.
     pub reading_left_s: Option<u64>,
     /// Bytes of which only definitions were read.
@@ -61,6 +64,7 @@ impl Look {
             all.behind_bytes = all.behind_bytes.saturating_add(part.behind_bytes);
             all.is_reading |= part.is_reading;
             all.catches_up |= part.catches_up;
+            all.sums_lag |= part.sums_lag;
             all.reading_left_s = all.reading_left_s.max(part.reading_left_s);
             all.skipped_bytes = all.skipped_bytes.saturating_add(part.skipped_bytes);
             all.files_left_out = all.files_left_out.saturating_add(part.files_left_out);
@@ -96,6 +100,9 @@ impl Look {
         self.processes.iter_mut().for_each(|process| process.move_times(ahead_ns));
     }
 }
+
+/// Behind the part of the instances, where not all are recorded.
+pub const IN_PART: &str = " of the instances are recorded";
 
 /// What the note of a simulated GPU begins with.
 pub const SIMULATED: &str = "the GPU is simulated";

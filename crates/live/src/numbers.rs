@@ -377,7 +377,8 @@ pub struct Window {
     pub devices: Vec<DeviceBusy>,
     /// What the host did while no work ran on them.
     pub host: HostIdle,
-    /// Of a whole recording: what it did in the calls of each stage while no work of the stage ran, by its name.
+    /// What it did in the calls of each stage while no work of the stage ran, by its name; of the last seconds, of those stages
+    /// with enough samples.
     pub hosts: BTreeMap<String, HostIdle>,
     /// The last minute, which ends with the window.
     pub minute: Minute,
@@ -444,7 +445,7 @@ pub(crate) struct Slot {
     pub(crate) communication: FxHashMap<(u16, KernelId), Histogram>,
     pub(crate) device_busy: FxHashMap<u32, u64>,
     pub(crate) host: HostSlot,
-    /// Of a recording: the same in the calls of each stage.
+    /// The same in the calls of each stage.
     pub(crate) hosts: FxHashMap<u16, HostSlot>,
     /// Of a recording: the time that it is about, ns.
     pub(crate) ns: u64,

@@ -11,6 +11,7 @@ use stage2_contract::trace::{
     Anchor, FieldValue, GpuWork, Losses, Payload, Process as Who, RANGE_OUTSIDE, RANGE_UNKNOWN,
     RangeOpen, Record, What, ending,
 };
+use stage2_model::HOST_SAMPLES_LEAST;
 use stage2_read::engine::StepWork;
 use stage2_read::trace::operation::rank_among;
 use stage2_read::trace::stats::Series;
@@ -490,21 +491,22 @@ impl Process {
         }
         let mut hosts = Vec::new();
         for ((stage, is_cold), mut of_stage) in spans_of {
-            let slots = &mut run[usize::from(is_cold)].hosts;
+            let slots = &run[usize::from(is_cold)].hosts;
             if slots.len() < HOST_STAGES || slots.contains_key(&stage) {
                 for windows in of_stage.by_thread.values_mut() {
                     *windows = union_of(std::mem::take(windows));
                 }
                 of_stage.all = union_of(of_stage.by_thread.values().flatten().copied().collect());
-                hosts.push(((stage, is_cold), of_stage, slots.remove(&stage).unwrap_or_default()));
+                hosts.push(((stage, is_cold), of_stage, HostSlot::default()));
             }
         }
         let of_stages = hosts.iter_mut().map(|(_, spans, slot)| (&*spans, slot));
         let of_run = windows.iter().map(Vec::as_slice).zip(run.iter_mut().map(|of| &mut of.host));
         let all = std::iter::once((spans.as_slice(), &mut slot.host)).chain(of_run);
         self.host.settle(to, all, of_stages, &self.tables);
-        for ((stage, is_cold), _, slot) in hosts {
-            run[usize::from(is_cold)].hosts.insert(stage, slot);
+        for ((stage, is_cold), _, more) in hosts {
+            slot.hosts.entry(stage).or_default().add(&more);
+            run[usize::from(is_cold)].hosts.entry(stage).or_default().add(&more);
         }
         self.slots.run = run;
         self.settled = to;
@@ -531,10 +533,14 @@ impl Process {
         let from = (last / SLOT_NS + 1).saturating_sub(WINDOW_S) * SLOT_NS;
         let slots = || self.slots.window(last);
         let steps_within = self.steps_within();
+        // Of a few samples, another cause would be the first one at each look.
+        let mut hosts = self.hosts_of(slots(), |_, _| true);
+        hosts.retain(|_, host| host.samples >= HOST_SAMPLES_LEAST);
         Window {
             ns: self.settled.saturating_sub(from.max(begin)),
             devices: devices(slots().flat_map(|slot| &slot.device_busy)),
             host: self.host_idle(slots().map(|slot| &slot.host)),
+            hosts,
             minute: self.slots.minute(
                 begin,
                 self.settled,
@@ -560,14 +566,7 @@ impl Process {
         let counts = |slot: &Slot, stage: u16| {
             !std::ptr::eq(slot, &run[COLD]) || !warm.contains(&self.tables.whole_stage(stage))
         };
-        let mut hosts: BTreeMap<u16, Vec<&HostSlot>> = BTreeMap::new();
-        for slot in run {
-            for (&id, host) in slot.hosts.iter().filter(|(id, _)| counts(slot, **id)) {
-                hosts.entry(self.tables.whole_stage(id)).or_default().push(host);
-            }
-        }
-        let name = |id: u16| self.tables.stage_name(id).to_owned();
-        let host = |slots: Vec<&HostSlot>| self.host_idle(slots.into_iter());
+        let hosts = self.hosts_of(run.iter(), counts);
         let mut tables = self.tables_of(run.iter(), counts);
         let steps_within = self.steps_within();
         for (name, numbers) in &mut tables.stages {
@@ -589,9 +588,26 @@ impl Process {
             ns: of.ns,
             devices: devices(&of.device_busy),
             host: self.host_idle(std::iter::once(&of.host)),
-            hosts: hosts.into_iter().map(|(id, slots)| (name(id), host(slots))).collect(),
+            hosts,
             ..tables
         }
+    }
+
+    /// What the host did in the calls of each stage.
+    fn hosts_of<'s>(
+        &self,
+        slots: impl Iterator<Item = &'s Slot>,
+        counts: impl Fn(&Slot, u16) -> bool,
+    ) -> BTreeMap<String, HostIdle> {
+        let mut hosts: BTreeMap<u16, Vec<&HostSlot>> = BTreeMap::new();
+        for slot in slots {
+            for (&id, host) in slot.hosts.iter().filter(|(id, _)| counts(slot, **id)) {
+                hosts.entry(self.tables.whole_stage(id)).or_default().push(host);
+            }
+        }
+        let name = |id: u16| self.tables.stage_name(id).to_owned();
+        let host = |slots: Vec<&HostSlot>| self.host_idle(slots.into_iter());
+        hosts.into_iter().map(|(id, slots)| (name(id), host(slots))).collect()
     }
 
     /// Stages and kernels of slots.

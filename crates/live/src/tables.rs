@@ -41,7 +41,8 @@ const UNDEFINED: u16 = 2;
 /// Stages beyond the limit.
 const OTHER_STAGE: u16 = 3;
 /// What these are called; the first two as in reports.
-const STAND_INS: [&str; 4] = ["(outside ranges)", "(unattributed)", "(undefined range)", OTHER];
+pub(crate) const UNATTRIBUTED_NAME: &str = "(unattributed)";
+const STAND_INS: [&str; 4] = ["(outside ranges)", UNATTRIBUTED_NAME, "(undefined range)", OTHER];
 
 /// Where a path of ranges belongs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -16,7 +16,7 @@ use stage2_contract::text::{visible, visible_path};
 use stage2_contract::trace::{Losses, pieces};
 
 use crate::follow::{Chain, FileState, Trace, place};
-use crate::look::{Look, SIMULATED, Watched, clock_differs};
+use crate::look::{IN_PART, Look, SIMULATED, Watched, clock_differs};
 use crate::numbers::Window;
 use crate::process::{Options, Process};
 use crate::{GONE_NS, MAX_STAGES, OTHER, SILENT_NS};
@@ -195,7 +195,7 @@ impl Watch {
         let progress = self.progress.clone();
         // Each time another one is first, so that nobody waits for good.
         self.next = self.next.checked_rem(count).map_or(0, |next| next + 1);
-        let history_waits = self.files.iter().any(Tracked::skims_to_its_end);
+        let present_waits = self.files.iter().any(Tracked::is_awaited);
         for turn in 0..count {
             let Some(tracked) = self.files.get_mut((self.next + turn) % count.max(1)) else {
                 continue;
@@ -207,7 +207,9 @@ impl Watch {
                 Some(recent) => recent.follow.backlog(),
                 None => tracked.follow.backlog(),
             };
-            if budget == 0 || history_waits && tracked.recent.is_some() {
+            // Neither their history nor runs that have ended keep the present waiting.
+            let is_past = tracked.recent.is_some() || !tracked.goes_on;
+            if budget == 0 || present_waits && is_past {
                 self.behind = self.behind.saturating_add(backlog);
                 continue;
             }
@@ -275,9 +277,9 @@ impl Watch {
             self.problems.pop_front();
         }
         self.retire();
-        let goes_on = self.files.iter().any(|of| of.recent.is_some());
-        if goes_on && !self.has_read && !self.files.iter().any(Tracked::skims_to_its_end) {
-            // From here on, it is the history that is behind.
+        let goes_on = self.files.iter().any(|of| of.goes_on);
+        if goes_on && !self.has_read && !self.files.iter().any(Tracked::is_awaited) {
+            // From here on, it is the past that is behind.
             (self.pace, self.has_read) = (None, true);
         }
         match self.is_behind() {
@@ -370,9 +372,10 @@ impl Watch {
                 self.cut.insert(trace);
             }
             let follow = Chain::new(path);
-            let goes_on =
+            let is_new =
                 || changed.elapsed().is_ok_and(|ago| ago < Duration::from_nanos(SILENT_NS));
-            let has_history = self.newest_first && goes_on() && follow.backlog() > HISTORY_BYTES;
+            let goes_on = self.newest_first && is_new();
+            let has_history = goes_on && follow.backlog() > HISTORY_BYTES;
             let recent = has_history.then(|| Recent {
                 follow: Chain::new(follow.path().to_owned()),
                 process: Process::new(self.options.clone()),
@@ -380,6 +383,7 @@ impl Watch {
             });
             self.files.push(Tracked {
                 recent: recent.map(Box::new),
+                goes_on,
                 follow,
                 process: Process::new(self.options.clone()),
                 quiet: 0,
@@ -449,6 +453,10 @@ impl Watch {
                 false if newest.recent.is_some() => newest.skims_to_its_end(),
                 false => newest.behind >= CURRENT_BYTES || !newest.is_read,
             };
+            // Next to numbers of the present, those of a past that passes by would look as if they were final.
+            if self.has_read && !newest.is_read && newest.recent.is_none() {
+                process.window = Window { is_last, ..Window::default() };
+            }
             Some((process, newest))
         });
         let (mut processes, newest): (Vec<Watched>, Vec<&Tracked>) = all.unzip();
@@ -471,6 +479,7 @@ impl Watch {
             behind_bytes: self.behind,
             is_reading: is_behind && !self.has_read,
             catches_up: is_behind && self.has_read,
+            sums_lag: self.files.iter().any(|of| of.recent.is_some()),
             reading_left_s: self.reading_left_s().filter(|_| is_behind),
             skipped_bytes: self.skipped,
             problems: self.problems.iter().cloned().collect(),
@@ -543,6 +552,8 @@ impl Recent {
 struct Tracked {
     /// What is shown until the history is read.
     recent: Option<Box<Recent>>,
+    /// It grew when it was found, and the newest part of what grows is to be read first.
+    goes_on: bool,
     follow: Chain,
     process: Process,
     quiet: u32,
@@ -563,6 +574,11 @@ struct Tracked {
 impl Tracked {
     fn skims_to_its_end(&self) -> bool {
         self.recent.as_ref().is_some_and(|recent| !recent.is_read)
+    }
+
+    /// It goes on, and is not read up to the present.
+    fn is_awaited(&self) -> bool {
+        self.goes_on && self.recent.as_ref().map_or(!self.is_read, |recent| !recent.is_read)
     }
 
     /// The part that is shown.
@@ -641,7 +657,11 @@ fn identity(tracked: &Tracked) -> Identity {
 /// A process as its newest file shows it.
 fn watched((host, pid): Identity, newest: &Tracked, sums: Watched) -> Watched {
     let (follow, process) = newest.shown();
-    let window = if newest.skims_to_its_end() { Window::default() } else { process.window() };
+    let mut window = if newest.skims_to_its_end() { Window::default() } else { process.window() };
+    if newest.recent.is_some() {
+        // Work of ranges that ended before what is read: it has a stage once all is read.
+        window.stages.remove(crate::tables::UNATTRIBUTED_NAME);
+    }
     let mut watched = Watched {
         host,
         pid,
@@ -710,7 +730,7 @@ fn notes(tracked: &Tracked) -> Vec<String> {
         simulated.then(|| format!("{SIMULATED}: these are not times of a real one")),
         fact("gpu.off", None).map(|why| format!("no GPU work is recorded: {why}")),
         fact("counters.off", None).map(|why| format!("no hardware counters are sampled: {why}")),
-        fact("sample", Some("1/1")).map(|part| format!("{part} of the instances are recorded")),
+        fact("sample", Some("1/1")).map(|part| format!("{part}{IN_PART}")),
         fact("nvml.off", None).map(|why| format!("power and clocks are not read: {why}")),
         fact("ranges", Some("*")).map(|globs| format!("GPU work is recorded in {globs} only")),
     ];

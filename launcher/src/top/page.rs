@@ -551,17 +551,17 @@ fn rows_of_run(view: &View) -> Vec<Row> {
         row.finish(view);
     }
     if let [(_, tokens)] = view.tokens_set.as_slice() {
-        tokens_by_settings(&mut rows, tokens);
+        tokens_by_settings(&mut rows, tokens, view.ended.is_some());
     }
     rows
 }
 
 /// Tokens per second that follow from the settings of a run that goes on: a step of a decode makes a token of each
 /// sequence, and a prefill before each decode reads the prompts.
-fn tokens_by_settings(rows: &mut [Row], tokens: &TokenCounts) {
+fn tokens_by_settings(rows: &mut [Row], tokens: &TokenCounts, has_ended: bool) {
     let Ok(batch) = tokens.batch() else { return };
     let is_stage = |row: &Row, role: Role| {
-        let is_live = row.sum.run.is_none() && row.sum.steps_with_requests == 0;
+        let is_live = !has_ended && row.sum.steps_with_requests == 0;
         is_live
             && matches!(RoleSettings::default().of(&row.name, None), Meant::Stage(of) if of == role)
     };
@@ -696,7 +696,8 @@ fn own_tokens_per_s(process: &Watched, sum: &StageNumbers) -> Option<f64> {
 /// How long only work of other stages ran in the calls of a stage. Of a run that has ended as in its report, which takes it
 /// from the samples of the host, if there are any.
 fn other_ns(process: &Watched, stage: &str, sum: &StageNumbers) -> u64 {
-    let host = process.window.hosts.get(stage).filter(|host| host.samples >= HOST_SAMPLES_LEAST);
+    let host = process.window.hosts.get(stage).filter(|_| process.window.is_whole);
+    let host = host.filter(|host| host.samples >= HOST_SAMPLES_LEAST);
     match host {
         Some(host) => {
             let part = hosts::other_work(host).clamp(0.0, 1.0);

@@ -1,6 +1,7 @@
 use super::*;
 use stage2_contract::trace::{
-    Device, DeviceState, Field, GpuNs, MonoNs, Path, Queue, RANGE_OUTSIDE, RangeOpen, Shape, WallNs,
+    Device, DeviceState, Field, GpuNs, HostSample, HostThread, MonoNs, Path, Queue, RANGE_OUTSIDE,
+    RangeOpen, Shape, WallNs,
 };
 
 const MS: u64 = 1_000_000;
@@ -499,4 +500,37 @@ fn what_is_skimmed_leaves_definitions_and_open_ranges_only() {
     process.push(Record::Path(Path { id: 9, parent: 0, name: 9, domain: 0 }));
     assert_eq!((process.counts().work, process.tables.place(9).stage.is_some()), (0, true));
     assert_eq!(process.tables.stage_name(process.tables.place(9).stage.unwrap()), "prefill");
+}
+
+#[test]
+fn what_the_host_did_in_the_last_seconds_is_known_for_each_stage() {
+    let mut process = process();
+    process.push(Record::HostThread(HostThread {
+        thread: 1,
+        launches: true,
+        ..HostThread::default()
+    }));
+    let sample = |at: u64| HostSample {
+        at: MonoNs(S + at * MS),
+        thread: 1,
+        interval_ns: MS,
+        ..HostSample::default()
+    };
+    // Every step of 10 ms has 2 ms without work; after 3 s, none runs.
+    for second in 0..6 {
+        if second < 3 {
+            steps_from(&mut process, second * 100 + 1, second * 100 + 100);
+        }
+        let samples = second * 1_000 + 10..second * 1_000 + 1_010;
+        process.push(Record::HostSamples(samples.map(sample).collect()));
+    }
+    let window = process.window();
+    let host = &window.hosts["decode"];
+    assert!(host.ns < window.host.ns, "{window:?}");
+    let share = host.idle_ns as f64 / host.ns as f64;
+    assert!((0.18..0.22).contains(&share), "{share}");
+    let mut few = self::process();
+    steps(&mut few, 300);
+    few.is_current();
+    assert!(few.window().hosts.is_empty());
 }

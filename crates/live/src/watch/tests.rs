@@ -456,6 +456,26 @@ fn the_newest_part_of_a_long_run_is_shown_before_its_history() {
         .expect("a file");
     watch.tick_at(2 * now_ns, CATCH_UP_BYTES);
     assert!(watch.look().is_reading && steps(&watch.look().processes[0]) > 1_000);
+    // Next to a process that goes on, such a file waits, and has no numbers before it is read.
+    let (_, mut watch) = (watch, Watch::new(vec![Source::File(path)], Options::default()));
+    watch.newest_first();
+    let live = folder.path().join("b.s2t");
+    trace(&live, 2, "1", 2 * STEPS, 90_000, false);
+    watch.add(Source::File(live));
+    let now_ns = (2 * STEPS + 9_000) * S;
+    for _ in 0..4 {
+        watch.tick_at(now_ns, CATCH_UP_BYTES / 8);
+        let look = watch.look();
+        if !look.is_reading {
+            break;
+        }
+        assert!(look.processes.iter().all(|of| of.pid != 1), "{look:#?}");
+    }
+    watch.tick_at(now_ns, 1);
+    let look = watch.look();
+    let [past, now] = &look.processes[..] else { panic!("{look:#?}") };
+    assert!(look.catches_up && past.is_behind && !now.is_behind, "{look:#?}");
+    assert_eq!((past.window.stages.len(), steps_shown(now) > 80), (0, true));
 }
 
 /// Hazard (Watching what runs): A trace file is damaged near its begin, or cannot be read.

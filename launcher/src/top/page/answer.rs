@@ -3,10 +3,10 @@
 use ratatui::text::Line;
 use stage2_contract::order::Order as _;
 use stage2_contract::text::shorten;
-use stage2_live::class_label;
+use stage2_live::{Watched, class_label};
 use stage2_model::rule::HOST_DECIDED_PERCENT;
 
-use super::hosts::{AHEAD, causes_of, fitted, host_of};
+use super::hosts::{AHEAD, causes_of, fitted, hosts_in, unused};
 use super::processes::late_process;
 use super::{Row, View, alone, bold, missing_text, only, seen, share, who};
 
@@ -20,60 +20,76 @@ pub(super) fn answer(view: &View, row: Option<&Row>, width: usize) -> Option<Lin
         let text = format!("{}: BUSY and IDLE are not known", missing_text(missing));
         return Some(bold(&text, width));
     }
-    let (busy, gaps, idle) = (row.busy?, row.gaps.unwrap_or(0.0), row.idle?);
-    let other = row.other.unwrap_or(0.0);
-    let wait = row.wait.unwrap_or(0.0);
+    let (busy, gaps, longer) = (row.busy?, row.gaps.unwrap_or(0.0), row.idle?);
+    let wait = row.wait.unwrap_or(0.0).min(busy);
     let alone = only(view).map_or_else(String::new, |of| format!(" of {}", alone(view, of)));
     let name = shorten(&format!("{}{alone}", row.label()), width / 3);
-    let (what, why) = match () {
-        () if wait >= WAITS => {
-            let late = late_process(view, row).map(|(late, _)| who(late));
-            let waits = format!("waits for {}", late.as_deref().unwrap_or("other ranks"));
-            // Kernels that wait are no work.
-            let mut parts = vec![
-                (busy - wait, "GPU work"),
-                (wait, waits.as_str()),
-                (gaps, "launch gaps"),
-                (idle, "idle"),
-                (other, "work of other stages"),
-            ];
-            parts.retain(|(part, _)| *part >= WAITS);
-            parts.order_by(|a, b| b.0.total_cmp(&a.0));
-            let parts: Vec<String> =
-                parts.into_iter().map(|(part, what)| format!("{what} {}", share(part))).collect();
-            (parts.join(", "), String::new())
+    let late = late_process(view, row).map(|(late, _)| who(late));
+    let waits = format!("waits for {}", late.as_deref().unwrap_or("other ranks"));
+    // The parts of a report's verdict, which are the same.
+    let kernels = class_share(row, |of| !of.starts_with("mem") && of != COMMUNICATION);
+    let kernels = kernels.min(busy - wait);
+    let communication = class_share(row, |of| of == COMMUNICATION);
+    let communication = (communication - wait).clamp(0.0, busy - wait - kernels);
+    let idle = gaps + longer;
+    let mut parts = [
+        (kernels, KERNELS),
+        (wait, waits.as_str()),
+        (communication, COMMUNICATION),
+        (busy - wait - kernels - communication, "copies"),
+        (idle, IDLE),
+        (row.other.unwrap_or(0.0), OTHER_WORK),
+    ];
+    parts.order_by(|a, b| b.0.total_cmp(&a.0));
+    let (what, label, why) = match parts[0] {
+        (part, KERNELS) if wait < WAITS => {
+            (format!("kernels run {} of the time", share(part)), String::new(), longest_class(row))
         }
-        () if busy >= 0.5 => (format!("GPU works {} of the time", share(busy)), longest_class(row)),
-        () if other > gaps.max(idle) => {
-            (format!("GPU works for other stages {} of the time", share(other)), String::new())
+        (part, OTHER_WORK) if wait < WAITS => (
+            format!("GPU works for other stages {} of the time", share(part)),
+            String::new(),
+            String::new(),
+        ),
+        (_, IDLE) if wait < WAITS => {
+            let (label, host) = host_part(&seen(view, Some(row)), row);
+            let between = match gaps > longer {
+                true => format!(", {} in launch gaps", share(gaps)),
+                false => String::new(),
+            };
+            let what = format!("GPU idle {} of the time{between}", share(idle));
+            match gaps > longer && !host.starts_with(AHEAD) {
+                true => (what, String::new(), format!("{KERNELS} {}", share(kernels))),
+                false => (what, label, host),
+            }
         }
-        () if gaps > idle => {
-            let host = Some(host_part(&seen(view, Some(row)), row));
-            let ahead = host.filter(|host| host.starts_with(AHEAD));
-            // Where the host waits, its launches are in time.
-            let of = if ahead.is_some() { "gaps between kernels" } else { "gaps between launches" };
-            let what = format!("{of} take {} of the time", share(gaps));
-            (what, ahead.unwrap_or_else(|| format!("GPU work {}", share(busy))))
-        }
-        () => {
-            let what = format!("GPU idle {} of the time", share(idle));
-            (what, host_part(&seen(view, Some(row)), row))
+        _ => {
+            let named = parts.iter().filter(|(part, _)| *part >= WAITS);
+            let named = named.map(|(part, what)| format!("{what} {}", share(*part)));
+            (named.collect::<Vec<_>>().join(", "), String::new(), String::new())
         }
     };
     let start = format!("{name}: {what}");
     let brief = start.replace(" of the time", "");
     // The place in the code gives way, not what it is.
-    let (between, why) = match why.strip_prefix(FIRST_CAUSE) {
-        Some(cause) => (format!(", {FIRST_CAUSE}"), cause),
-        None => (", ".to_owned(), why.as_str()),
-    };
+    let between = format!(", {label}");
     let room = |start: &str| width.saturating_sub(start.chars().count() + between.len());
-    let text = match why {
+    let text = match why.as_str() {
         "" => start,
         why if why.chars().count() <= room(&start) => format!("{start}{between}{why}"),
         why => format!("{brief}{between}{}", fitted(why, room(&brief))),
     };
     Some(bold(&text, width))
+}
+
+const KERNELS: &str = "kernels";
+const COMMUNICATION: &str = "communication";
+const IDLE: &str = "GPU idle";
+const OTHER_WORK: &str = "work of other stages";
+
+/// Time of some classes of GPU work, as a part of the time in calls.
+fn class_share(row: &Row, is_it: impl Fn(&str) -> bool) -> f64 {
+    let of_class = row.sum.class_ns.iter().zip(0u8..).filter(|(_, of)| is_it(class_label(*of)));
+    of_class.map(|(ns, _)| *ns as f64).sum::<f64>() / row.sum.window_ns.max(1) as f64
 }
 
 /// The class of kernels that takes longest, as in the table below.
@@ -83,24 +99,31 @@ fn longest_class(row: &Row) -> String {
     let total = kernels.clone().fold(0u64, |sum, (ns, _)| sum.saturating_add(*ns));
     let longest = kernels.max_by_key(|(ns, _)| **ns).filter(|(ns, _)| **ns > 0);
     longest.map_or_else(String::new, |(ns, class)| {
-        format!("{} {} of its kernel time", class_label(class), share(*ns as f64 / total as f64))
+        format!("{} {} of kernel time", class_label(class), share(*ns as f64 / total as f64))
     })
 }
 
-/// What the host of the process that is idle longest does most often meanwhile. As in a report, it is ahead of the GPU
-/// where that decides, and a wait for the GPU is not the cause.
-fn host_part(view: &View, row: &Row) -> String {
-    let hosts = view.look.processes.iter().map(|of| (of, host_of(of, &row.name)));
-    let idlest = hosts.max_by_key(|(_, host)| host.idle_ns);
-    let causes = idlest.map(|(of, host)| causes_of(of, host)).unwrap_or_default();
+/// What the host of the process that is idle longest does most often meanwhile, behind what it is and its part of the
+/// time. As in a report, it is ahead of the GPU where that decides, and a wait for the GPU is not the cause.
+fn host_part(view: &View, row: &Row) -> (String, String) {
+    let all: Vec<&Watched> = view.look.processes.iter().collect();
+    let (hosts, is_of_stage) = hosts_in(&all, Some(&row.name));
+    let idlest = hosts.into_iter().max_by_key(|(_, host)| host.idle_ns);
+    let Some((of, host)) = idlest else { return Default::default() };
+    let causes = causes_of(of, host);
     let is_wait = |text: &str| text.starts_with(AHEAD);
     match causes.first() {
-        Some((percent, wait)) if is_wait(wait) && *percent >= HOST_DECIDED_PERCENT => wait.clone(),
-        _ => {
-            let first = causes.into_iter().find(|(_, text)| !is_wait(text));
-            first.map_or_else(String::new, |(_, text)| format!("{FIRST_CAUSE}{text}"))
+        Some((percent, wait)) if is_wait(wait) && *percent >= HOST_DECIDED_PERCENT => {
+            (String::new(), wait.clone())
         }
+        _ => match causes.into_iter().find(|(_, text)| !is_wait(text)) {
+            Some((percent, text)) => {
+                let part = share(percent / 100.0 * unused(host));
+                // That of all stages is no part of the time of this one.
+                let of = if is_of_stage { &*part } else { "in all stages" };
+                (format!("first cause {of}: "), text)
+            }
+            None => Default::default(),
+        },
     }
 }
-
-const FIRST_CAUSE: &str = "first cause: ";

@@ -88,7 +88,9 @@ pub(super) fn foot(view: &View, rows: &[Row], width: usize, room: usize) -> Vec<
         () => None,
     };
     if let Some(why) = why.filter(|_| view.ended.is_some() && lines.len() < room) {
-        lines.push(plain(&format!("Shares can differ from the report's, {why}"), width));
+        let run = rows.iter().find(|row| has_outliers(row)).and_then(|row| row.run.as_ref());
+        let of = run.map_or_else(|| "the report's".to_owned(), |run| format!("{run}'s report's"));
+        lines.push(plain(&format!("Shares can differ from {of}, {why}"), width));
     }
     let only = only(view).map(|of| of.pid);
     let is_meant = |of: &&(u32, String)| only.is_none_or(|pid| pid == of.0);

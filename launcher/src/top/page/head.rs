@@ -6,6 +6,7 @@ use stage2_contract::text::numbers::{count, counted};
 use stage2_contract::text::{shorten, visible};
 use stage2_live::{Look, MINUTE_S, Watched};
 
+use super::runs::names_apart;
 use super::{
     View, bold, coloured, dormant, is_incomplete, is_over, is_silent, is_stopped, lost, lost_text,
     most_columns, or_dash, part, plain, shown, sorted_processes, stopped,
@@ -81,7 +82,7 @@ pub(super) fn head(view: &View, width: usize) -> Vec<Line<'static>> {
         None => {
             let all = [&whole_state, &state, &whole_few, &few];
             let most = most_columns(NAME_MOST, view.name.chars().count(), width);
-            let name = shorten(&view.name, most);
+            let name = name(view, most);
             let first = format!("{BEFORE}{name}  {whole_state}");
             let others = all.map(|text| named(view, text, width));
             std::iter::once(first).chain(others).chain([few.clone()]).collect()
@@ -101,8 +102,24 @@ const IDLE_S: usize = 3;
 fn named(view: &View, text: &str, width: usize) -> String {
     let besides = 2 + text.chars().count();
     let room = width.saturating_sub(besides).clamp(NAME_LEAST, NAME_MOST);
-    format!("{}  {text}", shorten(&view.name, room))
+    format!("{}  {text}", name(view, room))
 }
+
+/// What is watched, each of several targets cut by itself.
+fn name(view: &View, width: usize) -> String {
+    let names: Vec<&str> = view.name.split(", ").collect();
+    let each = ((width + 2) / names.len()).saturating_sub(2);
+    match names.len() > 1 && view.name.chars().count() > width && each >= NAME_EACH {
+        true => {
+            let apart = names_apart(names.iter().copied(), each);
+            names.iter().map(|name| apart[name].as_str()).collect::<Vec<_>>().join(", ")
+        }
+        false => shorten(&view.name, width),
+    }
+}
+
+/// Columns of a name from which it can be told apart.
+const NAME_EACH: usize = 6;
 
 /// Whether all work is there, and in ranges.
 fn whole(view: &View, width: usize) -> Line<'static> {
@@ -125,12 +142,16 @@ fn whole(view: &View, width: usize) -> Line<'static> {
     let is_unknown = work == 0 && look.processes.iter().any(|of| of.has_no_gpu_records);
     let work = or_dash((!is_unknown).then(|| count(work)));
     let none = without_work(view);
-    let parts = [
-        format!("lost {lost}"),
-        format!("GPU work {work}{none}"),
-        format!("attributed {coverage}"),
-        format!("in ranges {in_ranges}{skipped}"),
-    ];
+    let mut parts = vec![format!("lost {lost}")];
+    match look.sums_lag {
+        // Sums of a part would be taken for those of all.
+        true => parts.push("GPU work: reading".to_owned()),
+        false => parts.extend([
+            format!("GPU work {work}{none}"),
+            format!("attributed {coverage}"),
+            format!("in ranges {in_ranges}{skipped}"),
+        ]),
+    }
     let mut text = String::new();
     for part in parts {
         let between = if text.is_empty() { "" } else { "  " };

@@ -6,9 +6,8 @@ use stage2_contract::text::{shorten, visible, wrapped_at_most};
 
 use super::{KernelOrder, View, bold, plain};
 
-/// What one wants to do, and its keys; then what the titles do not say by themselves. All of it fits into 80 columns by 24
-/// lines.
-pub(super) const HELP: [(&str, &str); 23] = [
+/// What one wants to do, and its keys; then what the titles do not say by themselves. Each fits into a line of 80 columns.
+pub(super) const HELP: [(&str, &str); 33] = [
     ("Look    up, down", "or k, j: choose a stage for the kernels, chart and causes"),
     ("        left, right", "show one process (rank) alone, or all again"),
     ("        PgUp, PgDn", "scroll the kernels"),
@@ -21,16 +20,26 @@ pub(super) const HELP: [(&str, &str); 23] = [
     ("Quit    q", "or Ctrl-C; Ctrl-Z suspends"),
     ("Columns PER", "what times are of: a call (outermost range) or its step"),
     ("        BUSY", "share of the time in calls: GPU work of the stage ran"),
-    ("        GAPS, IDLE", "... no work ran, for up to 50 us or for longer"),
-    ("        OTHER", "... only work of other stages ran"),
     ("        (WAIT)", "part of BUSY in waits for other ranks; *: the late rank"),
-    ("        RATE", "calls or steps that ended per second, mean of the ranks"),
+    ("        GAPS, IDLE", "... no work ran, for up to 50 us (launch gaps) or longer"),
+    ("        OTHER", "... only work of other stages ran"),
     ("        TOKENS/S", "mean of the ranks; if it is missing, see --tokens"),
-    ("        TIME", "share of kernel time; + (copies, fills) comes on top"),
+    ("        REQS", "mean number of requests in a step of an engine"),
+    ("        RATE", "calls or steps that ended per second, mean of the ranks"),
+    ("        GPU WORK", "kernels, copies, fills, graphs per call or step"),
+    ("        WORK/S", "... per second"),
+    ("        TIME", "share of kernel time; + (memcpy, memset) comes on top"),
+    ("        COUNT/, us/", "launches, and time, of a kernel per CALL or STEP"),
+    ("        OF CLASS", "the class of the kernel"),
     ("        NO WORK", "part of the time without GPU work; SHAREs are of that"),
     ("        GPU", "busy with any stage; columns before it: of that stage"),
-    ("        placed", "GPU work with a known launch; in ranges: of a stage"),
     ("        LOST", "missing records; ?: and more, but how much is unknown"),
+    ("Lines   attributed", "GPU work of which the range, or that none, is known"),
+    ("        in ranges", "GPU work of a stage; the rest: (outside ranges)"),
+    ("        GPU0 ...", "of all processes; !: why the clocks are low"),
+    ("States  dormant", "not recorded yet; stopped: no more, by s or ctl"),
+    ("        killed", "ended without a word; silent: no data for 15 s"),
+    ("        cut", "its file ends within a frame"),
     ("Colours", "yellow: late rank, loss; red: a process that sends no data"),
 ];
 

@@ -3,7 +3,7 @@
 use ratatui::text::Line;
 use stage2_contract::order::Order as _;
 use stage2_contract::text::{shorten, wrapped_at_most};
-use stage2_live::{HostIdle, SIMULATED, Watched};
+use stage2_live::{HostIdle, SIMULATED, Watched, Window};
 use stage2_model::rule::HOST_DECIDED_PERCENT;
 use stage2_model::{HostCauseKind, waits_for_gpu};
 
@@ -27,9 +27,28 @@ pub(super) fn most_causes(view: &View, width: usize) -> usize {
     }
 }
 
-/// In the calls of a stage of a run that has ended, else in the last seconds.
-pub(super) fn host_of<'p>(process: &'p Watched, stage: &str) -> &'p HostIdle {
-    process.window.hosts.get(stage).unwrap_or(&process.window.host)
+/// What the hosts did in the calls of a stage, and that it is of the stage. Of a run that goes on, it is of all the last
+/// seconds unless each process that has the stage has enough samples in it.
+pub(super) fn hosts_in<'v>(
+    all: &[&'v Watched],
+    stage: Option<&str>,
+) -> (Vec<(&'v Watched, &'v HostIdle)>, bool) {
+    let in_stage = |of: &&'v Watched| Some((*of, of.window.hosts.get(stage?)?));
+    let hosts: Vec<_> = all.iter().filter_map(in_stage).collect();
+    let lacks_it = |of: &&Watched| {
+        let Window { is_whole, stages, hosts, .. } = &of.window;
+        let lacks = |stage| stages.contains_key(stage) && !hosts.contains_key(stage);
+        !is_whole && stage.is_some_and(lacks)
+    };
+    match hosts.is_empty() || all.iter().any(lacks_it) {
+        true => (all.iter().map(|of| (*of, &of.window.host)).collect(), false),
+        false => (hosts, true),
+    }
+}
+
+/// The part of the time without GPU work. As in a report, the GPU is not idle in a stage while it works for another one.
+pub(super) fn unused(host: &HostIdle) -> f64 {
+    host.idle_ns as f64 / host.ns as f64 * (1.0 - other_work(host)).max(f64::EPSILON)
 }
 
 /// The part of the time without work of a stage in which that of other ones ran, as the host was sampled.
@@ -61,10 +80,10 @@ pub(super) fn causes_of(process: &Watched, host: &HostIdle) -> Vec<(f64, String)
 pub(super) const AHEAD: &str = "host ahead";
 const AHEAD_OF: &str = " of the GPU";
 
-/// What the host did while no work ran: in the chosen stage of a run that has ended, else in the last seconds. Of
+/// What the host did while no work ran, in the chosen stage where that is known. Of
 /// each process as many causes as there is room for, at most [`CAUSES`], or why there are none.
-pub(super) fn hosts<'v>(
-    view: &'v View,
+pub(super) fn hosts(
+    view: &View,
     row: Option<&Row>,
     height: usize,
     width: usize,
@@ -75,20 +94,13 @@ pub(super) fn hosts<'v>(
     all.retain(|of| has_file(of) && alone.as_ref().is_none_or(|alone| *alone == id(of)));
     let of_run = row.and_then(|row| row.run.as_ref()).map(|run| format!(" of {run}"));
     let of_run = of_run.unwrap_or_default();
-    let stage = row.filter(|row| !row.launches_none).map(|row| &row.name);
-    let in_stage = |of: &'v Watched| Some((of, of.window.hosts.get(stage?)?));
-    let mut hosts: Vec<(&Watched, &HostIdle)> = all.iter().filter_map(|of| in_stage(of)).collect();
-    let place = match stage.filter(|_| !hosts.is_empty()) {
-        Some(stage) => Place::Stage(format!("{stage}{of_run}")),
-        None => {
-            hosts = all.iter().map(|of| (*of, &of.window.host)).collect();
-            let is_whole = all.iter().any(|of| of.window.is_whole);
-            // Of a run that goes on, also between calls.
-            let span = if is_whole { String::new() } else { span(view) };
-            let span = span.replacen("  ", ", ", 1);
-            Place::All(format!("all stages{of_run}{span}"))
-        }
-    };
+    let stage = row.filter(|row| !row.launches_none).map(|row| row.name.as_str());
+    let (hosts, is_of_stage) = hosts_in(&all, stage);
+    let place = stage.filter(|_| is_of_stage).unwrap_or("all stages");
+    let is_whole = all.iter().any(|of| of.window.is_whole);
+    // Of a run that goes on, also between calls.
+    let span = if is_whole { String::new() } else { span(view).replacen("  ", ", ", 1) };
+    let place = format!("{place}{of_run}{span}");
     if hosts.is_empty() {
         return Vec::new();
     }
@@ -100,11 +112,13 @@ pub(super) fn hosts<'v>(
     };
     let shown = (height / each).min(hosts.len().saturating_sub(hidden));
     let rows = hosts.into_iter().take(shown).map(|(process, host)| {
-        // As in a report, the GPU is not idle in a stage while it works for another one.
-        let idle = (1.0 - other_work(host)).max(f64::EPSILON);
-        let unused = host.idle_ns as f64 / host.ns as f64 * idle;
         let missing = missing(std::iter::once(process)).map(missing_text);
-        let unused = or_dash((host.ns > 0 && missing.is_none()).then(|| share(unused)));
+        // Where the host is not sampled, the records of the GPU tell it as well.
+        let sum = stage.filter(|_| is_of_stage).and_then(|stage| process.window.stages.get(stage));
+        let of_gpu =
+            || Some(1.0 - sum?.busy_share()? - sum?.other_ns as f64 / sum?.window_ns as f64);
+        let unused = if host.ns > 0 { Some(unused(host)) } else { of_gpu() };
+        let unused = or_dash(unused.filter(|_| missing.is_none()).map(share));
         // Why there are no causes, or no lines in them.
         let has_lines = host.causes.iter().take(each).any(|cause| cause.frame.is_some());
         let none = missing.as_ref().or(host.why_none.as_ref());
@@ -118,7 +132,7 @@ pub(super) fn hosts<'v>(
         let has_room = causes.len() < for_causes;
         match (causes.last_mut(), has_room) {
             _ if rest < CAUSE_LEAST => {}
-            (Some(_), true) => causes.push((rest, "smaller causes, and unknown".to_owned())),
+            (Some(_), true) => causes.push((rest, "rest (smaller causes, and unknown)".to_owned())),
             // Without a line of its own.
             (Some((_, text)), false) => {
                 *text = with_rest(text, rest, width.saturating_sub(BEFORE_CAUSE));
@@ -159,16 +173,8 @@ const BEFORE_CAUSE: usize = 27;
 /// lines.
 type HostRow = (String, String, Causes, Option<String>, usize);
 
-/// What the shares are of.
-enum Place {
-    /// The calls of this stage.
-    Stage(String),
-    /// The whole time.
-    All(String),
-}
-
 fn host_lines(
-    (place, of_run): (&Place, Option<&str>),
+    (all, of_run): (&str, Option<&str>),
     rows: impl IntoIterator<Item = HostRow>,
     width: usize,
 ) -> Vec<Line<'static>> {
@@ -176,10 +182,7 @@ fn host_lines(
         format!("  {who:>8} {unused:>7} {of:>6}  {text}")
     };
     let text_width = width.saturating_sub(BEFORE_CAUSE);
-    let all = match place {
-        Place::Stage(of) | Place::All(of) => of.as_str(),
-    };
-    let titles = ["WHAT THE HOST DID WHILE NO WORK RAN", "WHAT THE HOST DID MEANWHILE", "HOST"]
+    let titles = ["WHAT THE HOST DID WHILE NO WORK RAN", "HOST WHILE NO WORK RAN", "HOST"]
         .map(|title| format!("{title} ({all})"));
     let fits = |title: &&String| title.chars().count() <= text_width;
     // The row that is chosen names the run, too.

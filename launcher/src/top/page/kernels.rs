@@ -14,7 +14,7 @@ use super::{
 };
 
 /// The row of all copies and fills together.
-const COPIES: &str = "copies, fills";
+const COPIES: &str = "memcpy, memset";
 
 /// Time of copies next to that of kernels: it may be longer.
 fn on_top(ns: u64, of_kernels: u64) -> String {
@@ -133,9 +133,9 @@ pub(super) fn kernel_table(
     let others = format!("{} others", rest.len());
     let others = (!rest.is_empty()).then_some((others.as_str(), beyond));
     let mut top = top.iter().copied().chain(others);
-    // The same of the classes.
-    let room = shown.saturating_sub(usize::from(copies_row.is_some()));
-    let single = if classes.len() > room { room.saturating_sub(1) } else { classes.len() };
+    // The same of the classes. The copies have a line that these do not need.
+    let copies_row = copies_row.filter(|_| classes.len() < shown);
+    let single = if classes.len() > shown { shown.saturating_sub(1) } else { classes.len() };
     let beyond = classes.split_off(single);
     let of_class = |(ns, class): (u64, u8)| (class_label(class).to_owned(), part(ns, total));
     let mut classes: Vec<(String, String)> = classes.into_iter().map(of_class).collect();

@@ -7,18 +7,18 @@ use ratatui::style::{Color, Modifier};
 use ratatui::text::Line;
 use stage2_contract::order::Order as _;
 use stage2_contract::text::{shorten, visible};
-use stage2_live::{FileState, StageNumbers, Watched};
+use stage2_live::{FileState, IN_PART, StageNumbers, Watched};
 use stage2_model::{HostCause, LATE_ERRORS_SURE};
 
 use super::head::age;
-use super::hosts::{fitted, host_of, most_causes};
+use super::hosts::{fitted, most_causes};
 use super::runs::names_apart;
 use super::stages::RUN_COLUMNS;
 use super::{
     HOST_COLUMNS, ProcessOrder, Row, View, WIDE, WITH_CALLS, bold, coloured, id, in_brackets,
     is_incomplete, is_old, is_silent, lost, lost_count, lost_text, marked, missing, most_columns,
-    ms, or_dash, own_tokens_per_s, p99, padded, plain, recorded, row_of, run_numbers, runs, share,
-    short, state, who,
+    ms, or_dash, own_tokens_per_s, p99, padded, plain, recorded, row_of, run_numbers, runs,
+    seconds, share, short, state, who,
 };
 
 /// By so much of the time the others have to wait longer than a late rank, and at least twice as long.
@@ -95,7 +95,12 @@ pub(super) fn sorted_processes<'v>(view: &'v View, row: Option<&Row>) -> Vec<&'v
         all.retain(|process| !is_idle(process));
     }
     match view.state.processes_by {
-        ProcessOrder::Rank => {}
+        // Runs are in one order everywhere.
+        ProcessOrder::Rank => {
+            let runs = runs(all.iter().copied());
+            let run = |of: &Watched| runs.iter().position(|run| run.members.contains(&id(of)));
+            all.order_by_cached_key(|of| run(of));
+        }
         ProcessOrder::StepTime => all.order_by_cached_key(|process| {
             Reverse(of_stage(process, row).and_then(|sum| sum.step_time(50)))
         }),
@@ -140,8 +145,8 @@ fn longer(view: &View, late: &Watched, row: &Row) -> Option<Vec<(f64, HostCause)
     let stage = row.name.as_str();
     // Percent of the time, and what one percent is: ms per call or step where it is the time of the stage.
     let spent = |process: &'_ Watched| {
-        let (host, is_of_stage) =
-            (host_of(process, stage), process.window.hosts.contains_key(stage));
+        let of_stage = process.window.hosts.get(stage).filter(|_| process.window.is_whole);
+        let (host, is_of_stage) = (of_stage.unwrap_or(&process.window.host), of_stage.is_some());
         let (_, each) = process.window.stages.get(stage)?.each();
         let one = if is_of_stage { host.ns as f64 / 1e8 / each } else { 1.0 };
         (each > 0.0 && !host.spent.is_empty()).then(|| (host.spent.clone(), one))
@@ -199,7 +204,7 @@ fn why_late(
     }
     let all = [whole, narrow];
     let first = all.iter().find(|line| line.chars().count() <= width).unwrap_or(&all[1]).clone();
-    let unit = match late.window.hosts.contains_key(&row.name) {
+    let unit = match late.window.is_whole && late.window.hosts.contains_key(&row.name) {
         true => format!(" ms/{}", row.unit),
         false => "% of the time".to_owned(),
     };
@@ -231,13 +236,14 @@ pub(super) fn processes(
     let is_chosen = |process: &Watched| view.state.only.as_ref() == Some(&id(process));
     let chosen = sorted.iter().position(|process| is_chosen(process));
     let running = recorded(view);
+    let least = |title: &str, of| format!("{title}{}", if by == of { "▴" } else { "" });
     let titles = [
         (marked("P50 ms", by == ProcessOrder::StepTime), 7),
         ("P99 ms".to_owned(), 7),
-        // The least busy first.
-        (if by == ProcessOrder::Busy { "BUSY▴".to_owned() } else { "BUSY".to_owned() }, 5),
+        // The least first.
+        (least("BUSY", ProcessOrder::Busy), 5),
         // The late one has a mark behind it.
-        (format!("({}) ", marked("WAIT", by == ProcessOrder::Wait)), 8),
+        (format!("({}) ", least("WAIT", ProcessOrder::Wait)), 8),
         ("GPU".to_owned(), 5),
         (marked("LOST", by == ProcessOrder::Lost), 7),
     ];
@@ -305,14 +311,24 @@ pub(super) fn processes(
         let on_each: Vec<f64> = devices.map(|of| of.busy_ns as f64).collect();
         let busy_ns = on_each.iter().sum::<f64>() / on_each.len() as f64;
         let is_known = missing(std::iter::once(*process)).is_none();
-        let gpu = (is_known && !on_each.is_empty() && process.window.ns > 0)
+        // Of a part of the calls, it would be next to nothing.
+        let is_whole_work = process.notes.iter().all(|note| !note.contains(IN_PART));
+        let gpu = (is_known && is_whole_work && !on_each.is_empty() && process.window.ns > 0)
             .then(|| share(busy_ns / process.window.ns as f64));
         let is_late = late.iter().any(|(_, late, _)| id(late) == id(process));
         let lost = lost_text(lost(process), is_incomplete(process), lost_count);
         let is_whole = lost == "0";
         let wait = waits.get(&id(process)).copied().flatten().filter(|_| is_known);
         let busy = sum.filter(|_| has_work(process) && is_known).and_then(StageNumbers::busy_share);
-        let per_s = sum.and_then(|sum| own_tokens_per_s(process, sum));
+        // What only the settings state is by the rates of calls, as in the row of the stage.
+        let of_row = rows.iter().filter(|of| of.with_tokens == 0 && is_of_row(of, process));
+        let mut of_row = of_row.filter(|of| row.is_some_and(|row| row.name == of.name));
+        let of_row = of_row.next();
+        let by_settings = |sum: &StageNumbers| {
+            let (row, own) = (of_row?, sum.each().0 as f64 / seconds(process, sum)?);
+            Some(row.tokens_per_s? / row.each_per_s? * own)
+        };
+        let per_s = sum.and_then(|sum| own_tokens_per_s(process, sum).or_else(|| by_settings(sum)));
         let per_s = per_s.filter(|_| !is_old(&running, process));
         let mark = if is_chosen(process) { ">" } else { " " };
         let rank = or_dash(process.rank.map(|rank| rank.to_string()));

@@ -70,12 +70,25 @@ pub(super) fn names_apart<'n>(
         }
         _ => shorten(name, width),
     };
+    let last = |name: &str| match name.rfind(['-', '_', '.', ' ', '/']) {
+        Some(at) if name.chars().count() > width => format!("…{}", &name[at + 1..]),
+        _ => name.to_owned(),
+    };
     let all = [words, common].map(|common| {
         let cut = names.iter().map(|name| (*name, cut(name, common)));
         cut.collect::<BTreeMap<&str, String>>()
     });
     let are_different =
         |all: &BTreeMap<&str, String>| all.values().collect::<BTreeSet<_>>().len() == names.len();
+    // The number at the end of a run's name tells it apart, and its date does not.
+    let is_cut = |name: &&str| all[0][name].trim_start_matches('…').contains('…');
+    let has_number = |name: &&str| last(name).chars().skip(1).all(|of| of.is_ascii_digit());
+    if names.iter().any(|name| is_cut(name) && has_number(name)) {
+        let by_end: BTreeMap<&str, String> = names.iter().map(|name| (*name, last(name))).collect();
+        if are_different(&by_end) && by_end.values().all(|name| name.chars().count() <= width) {
+            return by_end;
+        }
+    }
     // If neither tells them apart, the ends of whole names say most.
     all.into_iter()
         .find(are_different)

@@ -14,18 +14,67 @@ fn what_limits_the_stage_is_in_the_first_lines() {
         }
         text(&view, width, 24).swap_remove(2)
     };
-    let works = "decode: GPU works 70.0% of the time, gemm 76.9% of its kernel time";
+    let works = "decode: kernels run 70.0% of the time, gemm 76.9% of kernel time";
     assert_eq!(answer([70, 10, 0], 80), works);
     assert_eq!(
         answer([20, 70, 0], 80),
-        "decode: gaps between launches take 70.0% of the time, GPU work 20.0%"
+        "decode: GPU idle 80.0% of the time, 70.0% in launch gaps, kernels 20.0%"
     );
     assert_eq!(answer([20, 10, 60], 80), "decode: GPU works for other stages 60.0% of the time");
-    let idle = "decode: GPU idle 70.0%, first cause: Scheduler.schedule (scheduler.py:212)";
-    assert_eq!(answer([20, 10, 0], 80), idle);
-    let with = |start: &str| idle.replace("70.0%", start);
-    assert_eq!(answer([20, 10, 0], 120), with("70.0% of the time"));
-    assert!(answer([20, 10, 0], 70).ends_with(" …schedule (scheduler.py:212)"));
+    // The cause is of all stages, where that of the stage is not known.
+    let idle = "decode: GPU idle 80.0% of the time, first cause in all stages: \
+                Scheduler.schedule (scheduler.py:212)";
+    assert_eq!(answer([20, 10, 0], 120), idle);
+    let narrow = answer([20, 10, 0], 80);
+    assert!(narrow.ends_with(" in all stages: …schedule (scheduler.py:212)"), "{narrow}");
+}
+
+#[test]
+fn the_causes_of_a_live_run_are_of_the_selected_stage() {
+    let mut view = view();
+    for process in &mut view.look.processes {
+        let decode = process.window.stages.get_mut("decode").expect("a stage");
+        [decode.busy_ns, decode.gaps_ns] = [1_800_000_000, 0];
+        let mut host = HostIdle { ns: 9_000_000_000, idle_ns: 7_200_000_000, ..host() };
+        host.causes.remove(0);
+        process.window.hosts.insert("decode".to_owned(), host);
+    }
+    let shown = text(&view, 120, 24);
+    let first = "decode: GPU idle 80.0%, first cause 17.6%: GIL held by ";
+    assert!(shown[2].starts_with(first), "{}", shown[2]);
+    let whole = shown.join("\n");
+    assert!(whole.contains("WHILE NO WORK RAN (decode, last 10 s)"), "{whole}");
+    view.look.processes[1].window.hosts.clear();
+    let whole = text(&view, 120, 24).join("\n");
+    assert!(whole.contains("first cause in all stages: Scheduler.schedule"), "{whole}");
+    assert!(whole.contains("WHILE NO WORK RAN (all stages, last 10 s)"), "{whole}");
+}
+
+/// The parts of the verdict, in their order.
+#[test]
+fn the_bottleneck_of_a_run_that_has_ended_is_that_of_its_report() {
+    for run in ["vllm_two_gpus", "vllm_sorting"] {
+        let (view, report) = sample(run);
+        let answer = text(&view, 120, 24).swap_remove(2);
+        let found = &report["answer"]["stages"][0]["bottleneck"];
+        let ns = |of: &serde_json::Value| of["ns"].as_f64().expect("a time");
+        let mut rest = answer.as_str();
+        // The line of a run without waits has the first one only.
+        let most = if answer.contains("waits") { 3 } else { 1 };
+        let parts = found["parts"].as_array().expect("parts").iter().take(most);
+        let parts = parts.map(|part| (part["kind"].as_str(), ns(part) / ns(found) * 100.0));
+        for (kind, percent) in parts {
+            let what = match kind.expect("a kind") {
+                "host" | "launches" => "GPU idle ",
+                "ranks" => "waits for rank 0 ",
+                _ => "kernels ",
+            };
+            rest = rest.split_once(what).unwrap_or_else(|| panic!("{what} in {answer}")).1;
+            let share = rest.trim_start_matches("run ").split('%').next().expect("a share");
+            let share: f64 = share.parse().expect("a number");
+            assert!((share - percent).abs() < 1.0, "{answer}, report {percent}");
+        }
+    }
 }
 
 /// Hazard (Watching what runs): CUPTI dropped a large part of the records, and the page takes what is missing for idle time.
@@ -41,7 +90,7 @@ fn of_a_gpu_whose_records_are_missing_no_share_is_known() {
     };
     let few = with_lost(50_000);
     assert!(few[1].starts_with("lost 50,000  "), "{few:#?}");
-    assert!(few[2].starts_with("decode: GPU works 70.0% of the time"), "{few:#?}");
+    assert!(few[2].starts_with("decode: kernels run 70.0% of the time"), "{few:#?}");
     let shown = with_lost(1_000_000);
     assert!(shown[1].starts_with("lost 1,000,000  "), "{shown:#?}");
     assert_eq!(shown[2], "50% of the GPU records are missing: BUSY and IDLE are not known");

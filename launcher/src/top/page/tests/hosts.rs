@@ -27,21 +27,27 @@ fn a_wait_for_the_gpu_is_no_cause() {
     let two = [("cuStreamSynchronize", 36.0), ("cuMemcpyDtoHAsync", 19.0)];
     let ahead = "host ahead of the GPU (waits in cuStreamSynchronize)";
     let (answer, first) = page(two, [20, 10]);
-    assert_eq!(answer, format!("decode: GPU idle 70.0%, {ahead}"));
+    assert_eq!(answer, format!("decode: GPU idle 80.0%, {ahead}"));
     assert!(first.ends_with(&format!("  55.0%  {ahead}")), "{first}");
     let (answer, _) = page(two, [20, 70]);
-    assert!(answer.starts_with("decode: gaps between kernels take 70.0%, host ahead "), "{answer}");
+    assert!(
+        answer.starts_with("decode: GPU idle 80.0%, 70.0% in launch gaps, host ahead "),
+        "{answer}"
+    );
     let (answer, _) = of_gpu(two, [20, 10], "the GPU is simulated: slow");
-    assert!(answer.contains("first cause: "), "its simulator may be what is waited for: {answer}");
+    assert!(
+        answer.contains("first cause in all stages: "),
+        "its simulator may be what is waited for: {answer}"
+    );
     // Less than half of the time does not decide, and a call that is no wait is a cause.
     let (answer, first) = page([two[0], ("cuMemAlloc", 1.0)], [20, 10]);
-    assert!(answer.contains("first cause: Scheduler.schedule"), "{answer}");
+    assert!(answer.contains("all stages: …schedule"), "{answer}");
     assert!(first.contains("41.0%  Scheduler.schedule"), "{first}");
     let (answer, first) = page([("cuStreamSynchronize", 45.0), ("cuMemAlloc", 1.0)], [20, 10]);
-    assert!(answer.contains("first cause: Scheduler.schedule"), "{answer}");
+    assert!(answer.contains("all stages: …schedule"), "{answer}");
     assert!(first.contains("45.0%  host ahead, no cause (waits in cuStreamSynchroni"), "{first}");
     let (answer, _) = page([("cuStreamSynchronize", 45.0), ("cuMemAlloc", 46.0)], [20, 10]);
-    assert!(answer.ends_with(", first cause: blocked in cuMemAlloc"), "{answer}");
+    assert!(answer.ends_with(", first cause in all stages: blocked in cuMemAlloc"), "{answer}");
 }
 
 /// The lines of the table of the host, without its title.
@@ -134,4 +140,14 @@ fn what_the_host_did_in_a_stage_is_divided_as_in_a_report() {
     }
     let unused = 100.0 * of("/host/stages/0/idle_ns") / of("/host/stages/0/window_ns");
     assert!(lines[at + 1].contains(&format!("{unused:.1}%")), "{lines:#?}");
+}
+
+/// Not all calls are recorded: the GPU may work in the others, and the host is not sampled.
+#[test]
+fn of_a_sampled_run_the_time_without_work_is_known_and_that_of_the_gpu_is_not() {
+    let (view, _) = sample("server_window");
+    let shown = text(&view, 80, 24);
+    assert!(of_hosts(&shown)[0].starts_with("      3913   43.6%  "), "{shown:#?}");
+    let rank = shown.iter().find(|line| line.starts_with("     -    3913 ")).expect("a row");
+    assert!(rank.trim_end().ends_with("56.4%     -       0"), "{shown:#?}");
 }

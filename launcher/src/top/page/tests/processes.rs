@@ -72,7 +72,7 @@ fn rows_are_sorted_by_what_the_user_asks_for_and_the_title_says_so() {
         told("0", None),
         told("1", Some("ms▾")),
         told("0", Some("BUSY▴")),
-        told("1", Some("(WAIT▾)")),
+        told("1", Some("(WAIT▴)")),
         told("0", Some("LOST▾")),
     ];
     assert_eq!(expected, wanted);
@@ -117,6 +117,7 @@ fn a_late_rank_has_what_its_host_does_for_longer() {
     for process in &mut view.look.processes {
         let host = process.window.host.clone();
         process.window.hosts.insert("decode".to_owned(), host);
+        process.window.is_whole = true;
     }
     assert_eq!(lines(&view, 80)[1], "    +4.50 ms/step  waiting for the GIL");
     view.look.processes[1].window.hosts.get_mut("decode").expect("it").spent.truncate(2);

@@ -136,6 +136,9 @@ fn names_of_runs_lose_what_they_have_in_common_first() {
     assert_eq!(cut(&["serve-monday", "serve-morning"], 9), ["…monday", "…morning"]);
     assert_eq!(cut(&["a-long-word-here", "another-word"], 9), ["a-lo…here", "anot…word"]);
     assert_eq!(cut(&["run-a", "run-b"], 4), ["…a", "…b"]);
+    let demos = ["20261130-162512-13447", "20261130-163045-18140", "vllm_sorting"];
+    assert_eq!(cut(&demos[..2], 9), ["…13447", "…18140"]);
+    assert_eq!(cut(&demos, 9), ["…13447", "…18140", "…sorting"]);
     // A part of a name that another one has whole.
     assert_eq!(cut(&["run", "run-b"], 4), ["run", "ru…b"]);
     assert_eq!(cut(&["a-long-name-1", "b-long-name-2"], 6).len(), 2);

@@ -27,6 +27,16 @@ fn tokens_that_the_settings_state_have_a_rate() {
         view.tokens_set = vec![("run".into(), tokens)];
         assert_eq!(rates(&view), rate);
     }
+    // A rank has them by the same rule as its stage, and so has what was recorded up to a stop.
+    view.tokens_set = vec![("run".into(), counts(Some(2), Some(512)))];
+    for is_whole in [false, true] {
+        view.look.processes[0].window.is_whole = is_whole;
+        let rate = short(rates(&view)[0].expect("a rate"));
+        let shown = text(&view, 200, 50);
+        let rank = shown.iter().find(|line| line.contains(" node-1 ")).expect("a rank");
+        assert!(rank.split_whitespace().any(|cell| cell == rate), "{rate} {shown:#?}");
+    }
+    view.look.processes[0].window.is_whole = false;
     // A prefill of several calls before a decode.
     view.tokens_set = vec![("run".into(), counts(Some(2), Some(512)))];
     view.look.processes[0].window.stages.get_mut("prefill").expect("a stage").steps = 40;
