@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anstyle::{AnsiColor, Style};
 use ratatui::crossterm::terminal::size;
 use stage2_contract::text::numbers::count;
-use stage2_contract::text::{visible_path, wrapped};
+use stage2_contract::text::{visible, visible_path, wrapped};
 use stage2_model::{Finding, Severity};
 use stage2_read::progress::{Progress, Unit, observe};
 
@@ -253,9 +253,7 @@ pub(crate) fn print(text: &str) -> std::io::Result<()> {
 
 /// Text without characters that a terminal would obey: names come from anywhere.
 pub(crate) fn printable(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() })
-        .collect()
+    visible(text.as_bytes())
 }
 
 /// Reading that takes less is not spoken of.
