@@ -337,7 +337,7 @@ mod tests {
 
     #[test]
     fn nothing_moves_the_cursor() {
-        assert_eq!(super::printable("a\u{1b}[2Jb\nc\u{9b}é"), "a\\u{1b}[2Jb\\nc\\u{9b}é");
+        assert_eq!(super::printable("a\u{1b}[2Jb\nc\u{9b}é"), "a\\x1b[2Jb\\nc\\u{9b}é");
     }
 
     #[test]
@@ -362,7 +362,7 @@ mod tests {
         let expected = [coloured("time:  ") + "1 s", coloured("FIRST: ") + &coloured("do it")];
         assert_eq!(first.lines().collect::<Vec<_>>(), expected);
         let hostile = [("time", "a\u{1b}[2J\nb".to_owned(), plain)];
-        assert_eq!(laid_out(&hostile, 80), "time: a\\u{1b}[2J\\nb\n");
+        assert_eq!(laid_out(&hostile, 80), "time: a\\x1b[2J\\nb\n");
     }
 
     #[test]

@@ -577,7 +577,7 @@ pub(crate) struct Messages {
     /// Print more
     #[arg(short, long, global = true, conflicts_with = "quiet", help_heading = MESSAGES)]
     pub(super) verbose: bool,
-    /// Print only errors and results, such as paths of reports; of `run`, only errors
+    /// Print only errors and results (`run`: only errors)
     #[arg(short, long, global = true, help_heading = MESSAGES)]
     pub(super) quiet: bool,
     /// Colours; auto: on a terminal, unless NO_COLOR is set
