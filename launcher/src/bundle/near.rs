@@ -84,7 +84,9 @@ pub(crate) fn not_a_run_among(path: &Path, given: &[&PathBuf]) -> String {
             format!("{shown} does not exist{}", instead(path, &folders, given))
         }
         Err(error) if error.kind() == ErrorKind::PermissionDenied => denied(path, &error),
-        Err(error) => format!("{shown} cannot be read: {error}; check the path and where its links lead"),
+        Err(error) => {
+            format!("{shown} cannot be read: {error}; check the path and where its links lead")
+        }
         Ok(found) if found.is_dir() => {
             if let Some(error) = hidden(path) {
                 return denied(path, &error);

@@ -100,7 +100,8 @@ pub(crate) fn why_not_started(program: &Path, error: &io::Error) -> NotRunnable 
             NotRunnable::new(126, what, "permission denied", remedy)
         }
         _ if error.raw_os_error() == Some(Errno::ENOEXEC as i32) => {
-            let (why, remedy) = match located(program.as_os_str()).map(|path| loading::look(&path)) {
+            let (why, remedy) = match located(program.as_os_str()).map(|path| loading::look(&path))
+            {
                 Ok(File::Elf(_) | File::Elf32) => {
                     ("it is built for another machine", "build it for this one")
                 }

@@ -116,7 +116,10 @@ fn a_demo_ends_with_its_answer_and_the_next_command() {
     let said = stderr(&sandbox.launch_strictly(&words).envs(collector()).assert().success());
     let mut last = said.lines().rev();
     let [next, report] = [0; 2].map(|_| last.next().unwrap_or_default());
-    assert!(report.starts_with("report:   ") && report.ends_with("/other run/report.html"), "{said}");
+    assert!(
+        report.starts_with("report:   ") && report.ends_with("/other run/report.html"),
+        "{said}"
+    );
     // A command that can be copied, also with a blank in the name.
     assert!(next.starts_with("next:     stage2-launch next '"), "{said}");
 }

@@ -501,8 +501,8 @@ fn what_cannot_be_compared_says_why_and_what_to_do() {
         assert_eq!(common::read(&sandbox.path(&file)), "a report");
     }
     for (option, name, said) in [
-        ("-o", "d.pdf", "hint: let the name of a page end in .html or .htm"),
-        ("-o", "d.json", "hint: add --json"),
+        ("-o", "d.pdf", "; let the name of a page end in .html or .htm"),
+        ("-o", "d.json", "; add --json"),
         ("--html", "d.md", "--html d.md: it is a page for a browser"),
     ] {
         refused(&[&good, &good, option, name], 2, said);

@@ -281,7 +281,9 @@ fn a_demo_is_run_again_as_one() {
         next(&run(&report), &RunFiles { after: "b", ..RunFiles::default() }).argv.join(" ")
     };
     assert_eq!(
-        argv("/o/stage2-demo --device simulated --sim /o/libstage2_sim.so --sync --quiet --steps 9"),
+        argv(
+            "/o/stage2-demo --device simulated --sim /o/libstage2_sim.so --sync --quiet --steps 9"
+        ),
         "stage2-launch demo --run-dir b -- --device simulated --steps 9"
     );
     let gpu = "/o/stage2-demo --device gpu --sync --quiet";

@@ -207,7 +207,8 @@ fn first_line(error: &serde_saphyr::Error) -> String {
         return "there are several YAML documents; leave one, without `---` lines".to_owned();
     }
     if line.contains("limits breached") {
-        return "the document is too large or too deep for a file of settings; shorten it".to_owned();
+        return "the document is too large or too deep for a file of settings; shorten it"
+            .to_owned();
     }
     line.trim_start_matches("error: ").trim_end_matches(':').to_owned()
 }

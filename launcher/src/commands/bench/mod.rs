@@ -22,7 +22,9 @@ use crate::plan::{self, NSYS_BASE, Pass, Plan};
 use crate::redaction;
 use crate::run::{PassOutcome, Signals, System, run_one, shown_time};
 use crate::terminal::{Terminal, width};
-use results::{Configuration, NO_TRACES, Results, Run, StageTime, Tracing, on_terminal, page, slow_profilers};
+use results::{
+    Configuration, NO_TRACES, Results, Run, StageTime, Tracing, on_terminal, page, slow_profilers,
+};
 use stage2_contract::text::numbers::counted;
 use stage2_model::finding::Id;
 use stage2_model::{Finding, PathKind, RunInfo, WorkloadExit};
