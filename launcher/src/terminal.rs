@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anstyle::{AnsiColor, Style};
 use ratatui::crossterm::terminal::size;
 use stage2_contract::text::numbers::count;
-use stage2_contract::text::{visible_path, wrapped};
+use stage2_contract::text::{visible, visible_path, wrapped};
 use stage2_model::{Finding, Severity};
 use stage2_read::progress::{Progress, Unit, observe};
 
@@ -253,9 +253,7 @@ pub(crate) fn print(text: &str) -> std::io::Result<()> {
 
 /// Text without characters that a terminal would obey: names come from anywhere.
 pub(crate) fn printable(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() })
-        .collect()
+    visible(text.as_bytes())
 }
 
 /// Reading that takes less is not spoken of.
@@ -339,7 +337,7 @@ mod tests {
 
     #[test]
     fn nothing_moves_the_cursor() {
-        assert_eq!(super::printable("a\u{1b}[2Jb\nc\u{9b}é"), "a\\u{1b}[2Jb\\nc\\u{9b}é");
+        assert_eq!(super::printable("a\u{1b}[2Jb\nc\u{9b}é"), "a\\x1b[2Jb\\nc\\u{9b}é");
     }
 
     #[test]
@@ -364,7 +362,7 @@ mod tests {
         let expected = [coloured("time:  ") + "1 s", coloured("FIRST: ") + &coloured("do it")];
         assert_eq!(first.lines().collect::<Vec<_>>(), expected);
         let hostile = [("time", "a\u{1b}[2J\nb".to_owned(), plain)];
-        assert_eq!(laid_out(&hostile, 80), "time: a\\u{1b}[2J\\nb\n");
+        assert_eq!(laid_out(&hostile, 80), "time: a\\x1b[2J\\nb\n");
     }
 
     #[test]

@@ -306,7 +306,7 @@ pub enum ExportError {
     },
     /// A window that cannot be read.
     #[error(
-        "`{0}` is not START..END with an end after the start; write START..END in seconds since the first event, for instance 0.5..1.25, or \
+        "`{0}` is not a span that ends after its start; write START..END in seconds since the first event, for instance 0.5..1.25, or \
          STAGE:FIRST..END in calls of a stage, for instance decode:100..110"
     )]
     NoWindow(String),

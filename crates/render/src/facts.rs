@@ -364,8 +364,15 @@ fn times(report: &Report, answer: &StageAnswer, step: &StepTimes) -> String {
     let spread = [tail, apart].map(Option::unwrap_or_default).concat();
     let texts = [rate, at_a_time, other, first].map(Option::unwrap_or_default).concat();
     let unit = answer.unit_of_times().unwrap_or_default();
+    // The verdict has the mean of the GPU windows of the same unit.
+    let is_apart = |found: &&Bottleneck| {
+        answer.unit_of_mean() == answer.unit_of_times()
+            && !report.is_sampled()
+            && shown_time(found.ns as f64) != shown_time(mean)
+    };
+    let of = answer.bottleneck.as_ref().filter(is_apart).map_or("mean", |_| "host mean");
     format!(
-        "mean {} per {unit} (p50 {}{spread}){texts}",
+        "{of} {} per {unit} (p50 {}{spread}){texts}",
         shown_time(mean),
         number(step.shown_ns(step.p50_ns))
     )
@@ -531,7 +538,7 @@ mod tests {
         step.p99_ns = Some(2_910_000);
         assert!(start(&step).starts_with("mean 2.15 ms per token (p50 2.15, longest 2.91)"));
         (step.mean_ns, step.p99_ns) = (3_000_000, Some(3_910_000));
-        assert!(start(&step).starts_with("mean 3.00 ms per token (p50 2.15, longest 3.91"));
+        assert!(start(&step).starts_with("host mean 3.00 ms per token (p50 2.15, longest 3.91"));
         let said = |report: &Report, answer: &StageAnswer| times(report, answer, &step);
         let outliers = [63, 126, 315, 378, 630].map(|number| Step { number, ..Step::default() });
         let stage = answer.stage.clone();

@@ -511,8 +511,9 @@ mod tests {
     fn a_damaged_record_is_told_with_the_command_for_its_traces() {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join(RUN_JSON), "{").expect("a file");
-        let said = RunRecord::read(folder.path()).expect_err("no record").to_string();
         let traces = folder.path().join(COLLECTOR_DIR);
+        std::fs::create_dir(&traces).expect("a folder");
+        let said = RunRecord::read(folder.path()).expect_err("no record").to_string();
         assert!(said.contains(&format!("--spool {} -o DIR", traces.display())), "{said}");
     }
 }

@@ -84,7 +84,9 @@ pub(crate) fn not_a_run_among(path: &Path, given: &[&PathBuf]) -> String {
             format!("{shown} does not exist{}", instead(path, &folders, given))
         }
         Err(error) if error.kind() == ErrorKind::PermissionDenied => denied(path, &error),
-        Err(error) => format!("{shown} cannot be read: {error}"),
+        Err(error) => {
+            format!("{shown} cannot be read: {error}; check the path and where its links lead")
+        }
         Ok(found) if found.is_dir() => {
             if let Some(error) = hidden(path) {
                 return denied(path, &error);
@@ -200,8 +202,8 @@ fn newest(folders: &[&Path]) -> String {
 }
 
 fn newest_of(mut runs: Vec<(SystemTime, PathBuf)>) -> String {
-    // The link to the latest one is no further run.
-    runs.retain(|(_, run)| !run.is_symlink());
+    // The link to the latest one is no further run, and one with a damaged record helps nobody.
+    runs.retain(|(_, run)| !run.is_symlink() && RunRecord::read(run).is_ok());
     runs.sort();
     // Those with a report first: every command that reads a run takes them.
     let with_work = runs.iter().rev().filter(|(_, run)| !is_empty(run));
@@ -281,7 +283,9 @@ mod tests {
         let runs = [("before", 300), ("middle", 200), ("after", 100), ("oldest", 400)];
         for (name, age) in runs.into_iter().chain(scratch) {
             fs::create_dir(at(name)).expect("a folder");
-            let record = fs::File::create(at(name).join(RUN_JSON)).expect("a file");
+            RunRecord::new(name.to_owned(), Vec::new()).write(&at(name)).expect("a record");
+            let record = fs::File::options().append(true).open(at(name).join(RUN_JSON));
+            let record = record.expect("a file");
             let changed = SystemTime::now() - std::time::Duration::from_secs(age);
             record.set_modified(changed).expect("a time");
         }
@@ -289,6 +293,8 @@ mod tests {
         empty.coverage = serde_json::json!({"verdict": {"status": "empty"}});
         fs::create_dir(at("empty")).expect("a folder");
         empty.write(&at("empty")).expect("a record");
+        fs::create_dir(at("damaged")).expect("a folder");
+        fs::write(at("damaged").join(RUN_JSON), "{").expect("a file");
         fs::create_dir(at("bare")).expect("a folder");
         fs::write(at("bare/notes.txt"), "").expect("a file");
         fs::create_dir_all(at("lost/collector")).expect("a folder");

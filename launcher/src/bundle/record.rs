@@ -176,11 +176,15 @@ impl RunRecord {
             .with_context(|| format!("{} cannot be read", path.display()))?;
         // What the parser says helps nobody who did not write the file.
         let Ok(mut record) = serde_json::from_slice::<RunRecord>(&text) else {
-            anyhow::bail!(
-                "{} is not a run record, or is damaged; `stage2-launch merge --spool {} -o DIR` reports its traces",
-                path.display(),
-                quote(run_dir.join(COLLECTOR_DIR))
-            );
+            let traces = run_dir.join(COLLECTOR_DIR);
+            let merge = match traces.is_dir() {
+                true => format!(
+                    "; `stage2-launch merge --spool {} -o DIR` reports its traces",
+                    quote(traces)
+                ),
+                false => "; copy the run again, or name another one".to_owned(),
+            };
+            anyhow::bail!("{} is not a run record, or is damaged{merge}", path.display());
         };
         anyhow::ensure!(
             record.schema <= SCHEMA,
@@ -336,9 +340,11 @@ mod tests {
         let dir = tempfile::tempdir().expect("folder");
         let read = || RunRecord::read(dir.path()).map(|_| ()).map_err(|e| format!("{e:#}"));
         assert!(read().is_err_and(|e| e.contains("run.json cannot be read")));
-        for text in ["{", "{\"schema\": 1}"] {
+        for (text, hint) in [("{", "name another one"), ("{\"schema\": 1}", "reports its traces")] {
             std::fs::write(dir.path().join(RUN_JSON), text).expect("write");
-            assert!(read().is_err_and(|e| e.ends_with("reports its traces")), "{text}");
+            assert!(read().is_err_and(|e| e.ends_with(hint)), "{text}");
+            // Its traces are named where they are.
+            std::fs::create_dir_all(dir.path().join(COLLECTOR_DIR)).expect("folder");
         }
         let mut newer = RunRecord::new("id".into(), Vec::new());
         newer.schema = SCHEMA + 1;

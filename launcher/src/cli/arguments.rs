@@ -349,7 +349,8 @@ pub(crate) struct BenchArgs {
 // How often a benchmark runs things.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Times {
-    /// Number of rounds; a round runs each variant once, and the untraced one twice
+    /// Number of rounds; a round runs each variant once, and the untraced one and
+    /// that with ranges only twice
     #[arg(long, value_name = "N", default_value_t = 3,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) rounds: u32,
@@ -576,7 +577,7 @@ pub(crate) struct Messages {
     /// Print more
     #[arg(short, long, global = true, conflicts_with = "quiet", help_heading = MESSAGES)]
     pub(super) verbose: bool,
-    /// Print only results, paths of reports and errors
+    /// Print only errors and results (`run`: only errors)
     #[arg(short, long, global = true, help_heading = MESSAGES)]
     pub(super) quiet: bool,
     /// Colours; auto: on a terminal, unless NO_COLOR is set

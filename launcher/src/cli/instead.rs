@@ -99,6 +99,7 @@ pub(super) fn refused(command: &Command, words: &[OsString], error: &clap::Error
         format!("; without quotes, the shell made the file {made}, which you can delete")
     });
     let read = match meant.is_empty() {
+        _ if error.kind() == ErrorKind::ArgumentConflict => "; leave one of them out".to_owned(),
         true => format!("; see `stage2-launch{name} --help`"),
         false => String::new(),
     };
@@ -196,6 +197,7 @@ fn said_once(message: &str, error: &clap::Error) -> String {
     match error.get(ContextKind::InvalidValue) {
         Some(ContextValue::String(value)) => {
             let message = message.replacen(&format!(": {value:?} is not "), ": it is not ", 1);
+            let message = message.replacen(&format!(": `{value}` is not "), ": it is not ", 1);
             message.replacen(&format!(": {value} is not in "), ": it is not in ", 1)
         }
         _ => message,
@@ -546,7 +548,7 @@ pub(super) fn no_setting(command: &Command, words: &[OsString]) -> Option<String
                 ));
             }
             return Some(format!(
-                "`{word}` is not KEY=VALUE, and {name} accepts only options and settings: see \
+                "`{word}` is not KEY=VALUE, and {name} accepts only options and settings; see \
                  `stage2-launch {name} --help`"
             ));
         }

@@ -190,6 +190,12 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Cli, u8> {
             Terminal::new(Verbosity::Normal).error(&instead::refused(&command, typed, &error));
             Ok(())
         };
+        if is_help(&error) && error.use_stderr() {
+            let name = words::subcommand(&command, typed).map(|name| name.to_string_lossy());
+            let name = name.map_or_else(String::new, |name| format!(" {name}"));
+            let text = format!("a subcommand is missing: stage2-launch{name} SUBCOMMAND");
+            Terminal::new(Verbosity::Normal).error(&text);
+        }
         u8::try_from(error.exit_code()).unwrap_or(2)
     })?;
     match instead::no_setting(&command, typed) {

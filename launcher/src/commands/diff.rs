@@ -301,12 +301,14 @@ fn refuse_ending(out: &Path, option: &str, is_json: bool) -> Result<(), Failure>
     }
     let shown = visible_path(out);
     let what = match (option, is_json) {
-        ("--html", _) => "a page for a browser, named .html or .htm",
-        (_, true) => "JSON, named .json or .txt",
-        (_, false) if ending == "json" => "a page; for JSON, add --json",
-        (_, false) => "a page for a browser, named .html or .htm, or Markdown, named .md or .txt",
+        ("--html", _) => "it is a page for a browser; let its name end in .html or .htm",
+        (_, true) => "it is JSON; let its name end in .json or .txt",
+        (_, false) if ending == "json" => "it is no JSON; add --json",
+        (_, false) => {
+            "it is a page or Markdown; let the name of a page end in .html or .htm, that of Markdown in .md or .txt"
+        }
     };
-    Err(Failure::Usage(format!("{option} {shown}: diff writes {what}")))
+    Err(Failure::Usage(format!("{option} {shown}: {what}")))
 }
 
 /// Where the report of each run is that has one, for a page that is written to `out`.

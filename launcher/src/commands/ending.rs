@@ -5,7 +5,6 @@ use std::fs::File;
 use std::path::Path;
 
 use anstyle::{AnsiColor, Style};
-use stage2_contract::text::numbers::shown_time;
 use stage2_contract::text::visible_path;
 use stage2_model::finding::Id;
 use stage2_model::{AnswerLine, EndedBy, Finding, PassStatus, Severity, Status};
@@ -98,7 +97,17 @@ pub(super) fn tell_answer(
         for (_, text) in &mut lines {
             *text = text.strip_prefix(&until).unwrap_or(text).to_owned();
         }
-        lines.insert(0, ("ended", format!("interrupted after {}", shown_time(ms as f64 * 1e6))));
+        // As the line of the pass has it.
+        let seconds = ms as f64 / 1000.0;
+        lines.insert(0, ("ended", format!("interrupted after {seconds:.1} s")));
+    }
+    // Those of a demo are not told above.
+    let told = record.report_findings.iter().filter(|of| of.severity == Severity::Warning).count();
+    for (_, text) in lines.iter_mut().filter(|(label, _)| *label == WARNINGS && !record.is_demo()) {
+        let number = text.split_once(", the first: ").map_or("1", |(number, _)| number);
+        if number == told.to_string() {
+            *text = format!("{number}, above");
+        }
     }
     lines.extend(kept.map(|text| (LATEST, text)));
     let page = dir.join(PAGE);
@@ -106,8 +115,12 @@ pub(super) fn tell_answer(
         (true, _) => {
             lines.push(("report", visible_path(&page)));
             // What comes next after other runs, the line above says.
-            if record.is_demo() && lines.iter().any(|(label, _)| *label == "verdict") {
-                lines.push(("next", NEXT_OF_DEMO.to_owned()));
+            if lines.iter().any(|(label, _)| *label == "verdict") {
+                let next = match record.is_demo() {
+                    true => NEXT_OF_DEMO.to_owned(),
+                    false => format!("stage2-launch next {}", quote(dir)),
+                };
+                lines.push(("next", next));
             }
         }
         (false, true) => lines.push(("bundle", visible_path(dir).to_string())),

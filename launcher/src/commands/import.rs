@@ -46,7 +46,10 @@ pub(crate) fn import(args: MergeArgs, terminal: &Terminal) -> Result<u8, Failure
     let around = absolute.ancestors().skip(1).take_while(|folder| !folder.exists());
     let around: Vec<PathBuf> = around.map(Path::to_owned).collect();
     let folder = RunFolder::Given(absolute).create(&access)?;
-    let ends = format!("the merge ends here, and {} is incomplete", folder.path().display());
+    let ends = format!(
+        "the merge ends here, and {0} is incomplete; delete {0} and merge again",
+        folder.path().display()
+    );
     let signals = take_signals(terminal, ends)?;
     let command: Vec<OsString> = std::env::args_os().collect();
     let maker = BundleMaker {
@@ -219,8 +222,9 @@ impl NewBundle {
         if let Err(error) = &self.closed {
             terminal.error(&format!("{error:#}"));
         }
-        let status = acceptance.map_or(0, |acceptance| self.status(acceptance, terminal));
         tell_answer(&self.bundle.record, &self.outcome, dir, None, terminal);
+        // After what it is about.
+        let status = acceptance.map_or(0, |acceptance| self.status(acceptance, terminal));
         if showing.open {
             open_report(dir, terminal);
         }

@@ -318,7 +318,7 @@ impl Job {
         for finding in plan.findings.iter().chain(&foreseen).chain(&required) {
             terminal.finding(finding);
         }
-        printed(&plan::show(&plan))
+        printed(&plan::show(&plan, |pass| without_its_tool(pass).is_none()))
     }
 
     /// What a run of a plan would fail at on this machine. Nothing is run or made for it, and a dry run ends with

@@ -133,7 +133,7 @@ pub(super) fn named_folder(folder: &Path) -> Check {
 }
 
 fn of_run_folder(folder: &Path, free: u64) -> Check {
-    let what = format!("{} can be written; {} MiB are free", folder.display(), free / MIB);
+    let what = format!("{} can be written; {} MiB are free", folder.display(), count(free / MIB));
     match free / MIB {
         0..64 => RUN_FOLDER.case(1, what),
         64..2048 => RUN_FOLDER.case(2, what),

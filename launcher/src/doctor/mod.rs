@@ -300,7 +300,7 @@ fn show(diagnosis: &Diagnosis, verbose: bool, width: usize) -> String {
         if let Some(fix) = check.fix {
             // nsys and ncu are installed in the same way.
             let todo = match before.filter(|before| before.fix == Some(fix)) {
-                Some(before) => format!("to do: as for {}", before.id),
+                Some(before) => format!("to do: the same as for {}", before.id),
                 None => format!("to do: {fix}"),
             };
             let _ = writeln!(text, "{below}{}", in_room(&todo));

@@ -166,7 +166,7 @@ pub(super) fn running(system: &System) -> Vec<Check> {
         (None, Some(dir)) => {
             MPS.case(0, format!("CUDA_MPS_PIPE_DIRECTORY is set ({})", dir.to_string_lossy()))
         }
-        (None, None) => MPS.ok("no MPS"),
+        (None, None) => MPS.ok("MPS is not in use"),
     };
     vec![running.with(named(&found.dcgm)).with(seen), mps]
 }

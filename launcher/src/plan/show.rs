@@ -8,7 +8,8 @@ use crate::redaction;
 use crate::terminal::printable;
 use crate::tools::Step;
 
-pub(crate) fn show(plan: &Plan) -> String {
+/// `runs`: whether a pass would run, or is left out on purpose; the others have no number, as in a run.
+pub(crate) fn show(plan: &Plan, runs: impl Fn(&Pass) -> bool) -> String {
     let mut out = format!("# run folder: {}\n", printable(&plan.run_dir.to_string_lossy()));
     for finding in &plan.findings {
         out.push_str(&format!("# {}\n", printable(&redaction::text(&finding.to_string()))));
@@ -16,8 +17,17 @@ pub(crate) fn show(plan: &Plan) -> String {
     for file in plan.hook.iter().flat_map(|hook| hook.files()) {
         out.push_str(&format!("# writes {}\n", printable(&file.to_string_lossy())));
     }
-    for (at, pass) in plan.passes.iter().enumerate() {
-        out.push_str(&format!("\n# pass {} of {}: {}\n", at + 1, plan.passes.len(), pass.name));
+    let all = plan.passes.iter().filter(|pass| runs(pass)).count();
+    let mut number = 0;
+    for pass in &plan.passes {
+        let title = match runs(pass) {
+            true => {
+                number += 1;
+                format!("pass {number} of {all}: {}", pass.name)
+            }
+            false => format!("{}, which would be skipped", pass.name),
+        };
+        out.push_str(&format!("\n# {title}\n"));
         out.push_str(&show_pass(pass));
     }
     out

@@ -258,7 +258,7 @@ fn a_simulator_takes_the_place_of_cupti() {
     let mut case = case(&["run.tee=true", "run.timeout_s=3"]);
     case.simulator = Some("/sim.so".into());
     assert!(case.environment().contains(&pair("STAGE2_CUPTI", "/sim.so")));
-    let text = show(&case.plan());
+    let text = show(&case.plan(), |_| true);
     for part in [
         " LD_PRELOAD=/lib/libstage2.so",
         "STAGE2_CUPTI=/sim.so",

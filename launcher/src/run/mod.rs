@@ -194,7 +194,7 @@ pub(crate) fn run_passes(
             None => {
                 let argv = redaction::os_words(&pass.argv);
                 let words: Vec<_> = argv.iter().map(crate::plan::quote).collect();
-                terminal.progress(&format!("{title}: {}", words.join(" ")));
+                terminal.progress(&format!("{title}: running {}", words.join(" ")));
             }
             Some(profiler) if forecast::is_there(profiler) => terminal.progress(&format!(
                 "{title}: the workload runs again{}; its output goes to {}",

@@ -46,7 +46,7 @@ pub(crate) fn loading(command: &[OsString], library: &Path) -> Loading {
     match look(&program) {
         File::Elf32 => without(&program, "it is a 32-bit program", OTHER_PROGRAM),
         File::Elf(elf) => decide(&program, &elf, &collector),
-        File::Script(_) | File::Other => Loading::default(),
+        File::Script(_) | File::DamagedElf | File::Other => Loading::default(),
     }
 }
 
@@ -157,6 +157,8 @@ pub(super) struct Elf {
 pub(super) enum File {
     Elf(Elf),
     Elf32,
+    /// One that is cut or damaged.
+    DamagedElf,
     /// A script, and the words behind its `#!`.
     Script(Vec<String>),
     /// Anything else, or a file that cannot be read.
@@ -183,7 +185,8 @@ pub(super) fn look(path: &Path) -> File {
     }
     match head.get(..5) {
         Some([0x7f, b'E', b'L', b'F', 1]) => File::Elf32,
-        Some([0x7f, b'E', b'L', b'F', 2]) => read(&cache).map_or(File::Other, File::Elf),
+        Some([0x7f, b'E', b'L', b'F', 2]) => read(&cache).map_or(File::DamagedElf, File::Elf),
+        Some([0x7f, b'E', b'L', b'F', _]) => File::DamagedElf,
         _ => File::Other,
     }
 }

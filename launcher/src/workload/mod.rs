@@ -16,6 +16,7 @@ use crate::env::{is_executable, on_path, path_folders};
 use crate::failure::Failure;
 use crate::threads::MORE_PROCESSES;
 use loading::File;
+use stage2_contract::text::visible_path;
 use stage2_model::Finding;
 use stage2_model::finding::Id;
 
@@ -58,6 +59,7 @@ pub(crate) fn find(program: &OsStr) -> Result<PathBuf, NotRunnable> {
     let interpreter = match loading::look(&path) {
         File::Script(words) => words.first().map(PathBuf::from),
         File::Elf(elf) => elf.interpreter,
+        File::DamagedElf => return Err(damaged(&path)),
         File::Elf32 | File::Other => None,
     };
     match interpreter {
@@ -97,20 +99,26 @@ pub(crate) fn why_not_started(program: &Path, error: &io::Error) -> NotRunnable 
             let remedy = format!("check the permissions of {} and its folders", program.display());
             NotRunnable::new(126, what, "permission denied", remedy)
         }
-        _ if error.raw_os_error() == Some(Errno::ENOEXEC as i32) => NotRunnable::new(
-            126,
-            what,
-            "it is not a program for this machine, and its first line is not #!",
-            "give its interpreter, e.g. -- sh FILE",
-        ),
+        _ if error.raw_os_error() == Some(Errno::ENOEXEC as i32) => {
+            let (why, remedy) = match located(program.as_os_str()).map(|path| loading::look(&path))
+            {
+                Ok(File::Elf(_) | File::Elf32) => {
+                    ("it is built for another machine", "build it for this one")
+                }
+                _ => (
+                    "it is not a program for this machine, and its first line is not #!",
+                    "give its interpreter, e.g. -- sh FILE",
+                ),
+            };
+            NotRunnable::new(126, what, why, remedy)
+        }
         io::ErrorKind::WouldBlock => NotRunnable::new(126, what, error.to_string(), MORE_PROCESSES),
         _ => NotRunnable::new(126, what, error.to_string(), ""),
     }
 }
 
 fn no_interpreter(path: &Path, interpreter: &Path) -> NotRunnable {
-    // Quoted, with its blanks and control characters to be seen.
-    let why = format!("its interpreter or loader {interpreter:?} is not there");
+    let why = format!("its interpreter or loader `{}` is not there", visible_path(interpreter));
     let remedy = match interpreter.as_os_str().as_bytes().ends_with(b"\r") {
         true => "the script has Windows line endings: convert it with dos2unix",
         false => {
@@ -119,6 +127,12 @@ fn no_interpreter(path: &Path, interpreter: &Path) -> NotRunnable {
         }
     };
     NotRunnable::new(127, format!("cannot run `{}`", path.display()), why, remedy)
+}
+
+fn damaged(path: &Path) -> NotRunnable {
+    let what = format!("cannot run `{}`", path.display());
+    let why = "it begins like an ELF program, and the rest of its header is damaged or missing";
+    NotRunnable::new(126, what, why, "build or copy it again")
 }
 
 fn not_executable(path: &Path) -> NotRunnable {

@@ -114,8 +114,14 @@ fn a_demo_ends_with_its_answer_and_the_next_command() {
     demo_script(&sandbox, "", "");
     let words = ["run.mode=light", "--run-dir", "other run", "--", "./demo"];
     let said = stderr(&sandbox.launch_strictly(&words).envs(collector()).assert().success());
-    let last = said.lines().last().unwrap_or_default();
-    assert!(last.starts_with("report:   ") && last.ends_with("/other run/report.html"), "{said}");
+    let mut last = said.lines().rev();
+    let [next, report] = [0; 2].map(|_| last.next().unwrap_or_default());
+    assert!(
+        report.starts_with("report:   ") && report.ends_with("/other run/report.html"),
+        "{said}"
+    );
+    // A command that can be copied, also with a blank in the name.
+    assert!(next.starts_with("next:     stage2-launch next '"), "{said}");
 }
 
 #[test]

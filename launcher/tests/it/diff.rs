@@ -501,9 +501,9 @@ fn what_cannot_be_compared_says_why_and_what_to_do() {
         assert_eq!(common::read(&sandbox.path(&file)), "a report");
     }
     for (option, name, said) in [
-        ("-o", "d.pdf", "-o d.pdf: diff writes a page for a browser, named .html"),
-        ("-o", "d.json", "for JSON, add --json"),
-        ("--html", "d.md", "--html d.md: diff writes a page for a browser"),
+        ("-o", "d.pdf", "; let the name of a page end in .html or .htm"),
+        ("-o", "d.json", "; add --json"),
+        ("--html", "d.md", "--html d.md: it is a page for a browser"),
     ] {
         refused(&[&good, &good, option, name], 2, said);
         assert!(!sandbox.path(name).exists(), "{name}");

@@ -114,6 +114,7 @@ fn what_cannot_be_run_gives_what_a_shell_gives_and_no_bundle() {
     sandbox.executable("tools/pythagoras", "#!/bin/sh\n");
     sandbox.write("text", "echo hi\n");
     sandbox.executable("lost", "#!/no/such/interpreter\n");
+    sandbox.executable("cut", "\u{7f}ELF\u{2}");
     sandbox.executable("windows", "#!/bin/sh\r\ntrue\r\n");
     for (command, code, parts) in [
         ("no-such-program", 127, ["`no-such-program`: command not found", "PATH"]),
@@ -125,7 +126,8 @@ fn what_cannot_be_run_gives_what_a_shell_gives_and_no_bundle() {
         ("./text", 126, ["cannot run `./text`", "chmod +x"]),
         (".", 126, ["cannot run `.`", "folder"]),
         ("./lost", 127, ["./lost", "interpreter"]),
-        ("./windows", 127, [r#""/bin/sh\r" is not there"#, "Windows line endings"]),
+        ("./cut", 126, ["damaged or missing", "build or copy it again"]),
+        ("./windows", 127, [r"`/bin/sh\r` is not there", "Windows line endings"]),
     ] {
         let assert = sandbox.launch_with_tools(&["-q", "--", command]).assert().code(code);
         assert

@@ -29,6 +29,9 @@ const RUNS_A_SIDE: usize = 4;
 const TIMES: [&str; 4] = ["step_mean_ms", "host_ms", "window_ms", "kernel_ms"];
 /// What stands in a redacted argument.
 const REDACTED: &str = "[redacted]";
+/// The built-in workload, and what `demo` has it do where it simulates the GPU; its `--sim` has a value.
+const DEMO: &str = "stage2-demo";
+const OF_SIMULATED_DEMO: [&str; 5] = ["--device", "simulated", "--sim", "--sync", "--quiet"];
 /// Where a report has how many warm instances of a stage were recorded.
 const WARM_INSTANCES: &str = "/warm_instances";
 /// Lines of code that are named.
@@ -415,7 +418,17 @@ fn command(
         );
         return Vec::new();
     }
-    let mut argv = words(&["run"]);
+    // Only the demo loads the simulated GPU for its workload, and has these options in front.
+    let (verb, workload) = match workload {
+        [program, device, simulated, sim, _, sync, quiet, more @ ..]
+            if program.ends_with(DEMO)
+                && [device, simulated, sim, sync, quiet] == OF_SIMULATED_DEMO =>
+        {
+            ("demo", [&[device.clone(), simulated.clone()], more].concat())
+        }
+        _ => ("run", workload.to_vec()),
+    };
+    let mut argv = words(&[verb]);
     let is_new = |word: &&String| {
         let key = word.split_once('=').map(|(key, _)| key);
         !added.iter().any(|other| key.is_some() && key == other.split_once('=').map(|(key, _)| key))
@@ -424,7 +437,7 @@ fn command(
     argv.extend(["--run-dir".to_owned(), visible(files.after.as_bytes())]);
     argv.extend(added.iter().cloned());
     argv.push("--".to_owned());
-    argv.extend(workload.iter().cloned());
+    argv.extend(workload);
     if argv.iter().any(|word| word.contains(REDACTED)) {
         notes.push(format!("some arguments were redacted: put them back where {REDACTED} stands"));
     }

@@ -274,6 +274,23 @@ fn the_command_is_that_of_the_run_letter_by_letter() {
 }
 
 #[test]
+fn a_demo_is_run_again_as_one() {
+    let mut report = report(Rule::LaunchBound, None, STEP_NS);
+    let mut argv = |line: &str| {
+        report.run.command = Some(line.split(' ').map(str::to_owned).collect());
+        next(&run(&report), &RunFiles { after: "b", ..RunFiles::default() }).argv.join(" ")
+    };
+    assert_eq!(
+        argv(
+            "/o/stage2-demo --device simulated --sim /o/libstage2_sim.so --sync --quiet --steps 9"
+        ),
+        "stage2-launch demo --run-dir b -- --device simulated --steps 9"
+    );
+    let gpu = "/o/stage2-demo --device gpu --sync --quiet";
+    assert_eq!(argv(gpu), format!("stage2-launch run --run-dir b -- {gpu}"));
+}
+
+#[test]
 fn the_name_of_a_stage_is_marked_as_one_of_the_workload() {
     let mut report = report(Rule::LaunchBound, None, STEP_NS);
     let takeaway = &mut report.insight.takeaways[1];

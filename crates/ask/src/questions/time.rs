@@ -40,7 +40,10 @@ pub(super) fn time(subject: &Subject<'_>, answer: &mut Answer) {
                 .of("median host time of a step")
                 .plain()
                 .at("/step/p50_ns"),
-            Column::number("mean_ms", "ms").at("/step/mean_ns"),
+            Column::number("mean_ms", "ms")
+                .of("mean host time of a step")
+                .plain()
+                .at("/step/mean_ns"),
             Column::number("p99_ms", "ms").at("/step/p99_ns"),
             Column::number("max_ms", "ms").at("/step/max_ns"),
             Column::number("std_ms", "ms").of("standard deviation").plain().at("/step/std_ns"),
@@ -138,7 +141,13 @@ pub(super) fn sentence(report: &Report, stage: &StageAnswer) -> String {
     if let Some((bottleneck, first)) = stage.bottleneck.as_ref().and_then(|b| Some((b, b.first()?)))
     {
         let tokens = tokens_of_step(stage) as f64;
+        // A window ends with its last GPU work, a step on the host.
+        let window = shown_time(bottleneck.ns as f64 * tokens);
+        let is_apart = |step: &StepTimes| window != shown_time(step.mean_ns as f64);
         let of = match (bottleneck.is_of_step(), &stage.step) {
+            (true, Some(step)) if is_apart(step) => {
+                format!("the mean GPU window of a {}", unit_of(step))
+            }
             (true, Some(step)) => format!("the mean {}", unit_of(step)),
             (true, None) => "the mean step".to_owned(),
             (false, _) => "its window".to_owned(),

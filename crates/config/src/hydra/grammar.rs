@@ -60,7 +60,7 @@ impl Override {
         let allowed = |c: char| c.is_alphanumeric() || "_-./$".contains(c);
         if let Some((at, c)) = key.chars().enumerate().find(|(_, c)| !allowed(*c)) {
             let what = format!(
-                "{c:?} is not allowed in a key; the form is KEY=VALUE, e.g. run.mode=light"
+                "`{c}` is not allowed in a key; the form is KEY=VALUE, e.g. run.mode=light"
             );
             return Err(fault(sign.len() + at, what));
         }
@@ -140,7 +140,7 @@ fn parse_value(text: &str, origin: &Origin) -> Result<Value, BadValue> {
             "a comma outside of brackets is a sweep, which is not supported; quote the \
              value, or write a list: [a,b]",
         )),
-        Some(c) => Err(parser.fault(format!("{c:?} after the end of the value; quote the value"))),
+        Some(c) => Err(parser.fault(format!("`{c}` after the end of the value; quote the value"))),
     }
 }
 
@@ -297,7 +297,7 @@ impl Parser<'_> {
                 }
                 '(' | ')' | '{' | '}' | '[' | ']' | '\'' | '"' if !ends.contains(&c) => {
                     return Err(self.fault(format!(
-                        "{c:?} has a special meaning; quote the value: KEY='\"...\"'"
+                        "`{c}` has a special meaning; quote the value: KEY='\"...\"'"
                     )));
                 }
                 ',' => break,

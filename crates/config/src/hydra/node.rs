@@ -206,6 +206,10 @@ fn first_line(error: &serde_saphyr::Error) -> String {
     if line.contains("multiple found") {
         return "there are several YAML documents; leave one, without `---` lines".to_owned();
     }
+    if line.contains("limits breached") {
+        return "the document is too large or too deep for a file of settings; shorten it"
+            .to_owned();
+    }
     line.trim_start_matches("error: ").trim_end_matches(':').to_owned()
 }
 
@@ -351,13 +355,16 @@ mod tests {
             "{~: 2}",
             "a: 1\n---\nb: 2",
             "x: 99999999999999999999",
+            &"[".repeat(5_000),
+            &format!("a: [{}]", "1, ".repeat(300_000)),
         ] {
             let error = Node::from_yaml(text, &"f.yaml".into());
             match error {
                 Err(YamlError(e)) => {
                     println!("{e}");
                     assert!(!e.is_empty() && !e.contains('\n'), "{text:?}: {e:?}");
-                    assert!(!e.contains("Option") && !e.contains("deserialize"), "{text:?}: {e:?}")
+                    assert!(!e.contains("Option") && !e.contains("deserialize"), "{text:?}: {e:?}");
+                    assert!(!e.contains("limits breached"), "{e}");
                 }
                 Ok(node) => assert!(text.starts_with("x:"), "{text:?} was read as {node:?}"),
             }

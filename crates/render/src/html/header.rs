@@ -88,8 +88,7 @@ pub(super) fn header(
             false => "",
         };
         // Two means of a step on one screen.
-        let means =
-            lines.iter().any(|known| known.label == "time" && known.text.starts_with("mean "));
+        let means = lines.iter().any(|known| known.label == "time" && known.text.contains("mean "));
         let means = match means && of_engine {
             true => {
                 "Time is measured from the start of a step to that of the next; the bar shows its GPU window, which ends there or with the last GPU work of the step."

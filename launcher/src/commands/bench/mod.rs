@@ -21,8 +21,10 @@ use crate::hook::Hook;
 use crate::plan::{self, NSYS_BASE, Pass, Plan};
 use crate::redaction;
 use crate::run::{PassOutcome, Signals, System, run_one, shown_time};
-use crate::terminal::Terminal;
-use results::{Configuration, NO_TRACES, Results, Run, StageTime, Tracing, page, slow_profilers};
+use crate::terminal::{Terminal, width};
+use results::{
+    Configuration, NO_TRACES, Results, Run, StageTime, Tracing, on_terminal, page, slow_profilers,
+};
 use stage2_contract::text::numbers::counted;
 use stage2_model::finding::Id;
 use stage2_model::{Finding, PathKind, RunInfo, WorkloadExit};
@@ -49,7 +51,7 @@ pub(crate) fn bench(args: BenchArgs, terminal: &Terminal) -> Result<u8, Failure>
         return printed(&format!(
             "# warm-up runs of untraced: {warmup}; then {rounds} rounds of these, untraced and \
              baseline twice each\n{}",
-            plan::show(&plan)
+            plan::show(&plan, |pass| without_its_tool(pass).is_none())
         ));
     }
     job.find_program()?;
@@ -322,7 +324,8 @@ impl Bench<'_> {
             .context("bench.json")
             .and_then(|json| write_whole(&dir.join("bench.json"), &format!("{json}\n")))
             .and_then(|()| write_whole(&dir.join("bench.md"), &page));
-        printed(&page)?;
+        let shown = width(&std::io::stdout()).map(|width| on_terminal(&page, width));
+        printed(shown.as_deref().unwrap_or(&page))?;
         written.map_err(|e| Failure::NoResult(format!("{e:#}; solve this and run it again")))?;
         self.terminal.result(&format!("benchmark: {}", dir.join("bench.md").display()));
         let has_result = self.results.has_measured() || self.exit != 0;

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 
 use serde::Serialize;
 use stage2_contract::order::Order as _;
-use stage2_contract::text::code;
-use stage2_contract::text::numbers::{grouped, ratio3};
+use stage2_contract::text::numbers::{grouped, ratio3, shown_time};
+use stage2_contract::text::{code, shorten, wrapped};
 use stage2_model::finding::Id;
 use stage2_model::{Finding, WorkloadExit};
 use stage2_read::trace::stats::median;
@@ -364,11 +364,21 @@ fn is_idle(results: &Results) -> bool {
 pub(super) fn page(results: &Results) -> String {
     let mut page = String::from("# Benchmark\n\n");
     if is_idle(results) {
-        page.push_str(
+        let took = |tracing: Tracing| {
+            let of = results.configurations.iter().filter(|of| of.tracing == tracing);
+            let mut all: Vec<u64> =
+                of.flat_map(|of| &of.runs).filter_map(|run| run.duration_ns).collect();
+            median(&mut all).map(|ns| shown_time(ns as f64))
+        };
+        let took = took(Tracing::Collector).zip(took(Tracing::Untraced));
+        let took = took.map_or_else(String::new, |(collector, untraced)| {
+            format!(" (a run takes {collector} with the collector, {untraced} untraced)")
+        });
+        page.push_str(&format!(
             "The workload launched no GPU work, so there is nothing to compare: the only \
-             overhead is at startup. To do: name a command that uses the GPU; if this one does, \
+             overhead is at startup{took}. To do: name a command that uses the GPU; if this one does, \
              `stage2-launch --light -- COMMAND` shows why nothing was recorded.\n",
-        );
+        ));
         page.extend(results.findings.iter().map(Finding::item));
         return page;
     }
@@ -468,6 +478,56 @@ pub(super) fn page(results: &Results) -> String {
     page
 }
 
+/// A [`page`] for a terminal: text in lines of its width, and columns in place of the table of Markdown.
+pub(super) fn on_terminal(page: &str, width: usize) -> String {
+    let plain = |text: &str| text.replace("**", "").replace('`', "").replace("\\|", "|");
+    let mut out = String::new();
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for line in page.lines() {
+        if let Some(row) = line.strip_prefix("| ") {
+            rows.push(row.trim_end_matches(" |").split(" | ").map(plain).collect());
+            continue;
+        }
+        out.push_str(&columns(&std::mem::take(&mut rows), width));
+        let line = plain(line.trim_start_matches("# "));
+        out.push_str(&format!("{}\n", wrapped(&line, width).join("\n")));
+    }
+    out
+}
+
+/// Rows below their names, the second of them Markdown's sides of the columns. A long name of a stage is cut.
+fn columns(rows: &[Vec<String>], width: usize) -> String {
+    const GAP: &str = "  ";
+    const LEAST: usize = 12;
+    let [names, sides, rows @ ..] = rows else { return String::new() };
+    let length = |text: &str| text.chars().count();
+    let widest = |(at, name): (usize, &String)| {
+        let cells = rows.iter().filter_map(|row| row.get(at)).map(|cell| length(cell));
+        name.split(' ').map(length).chain(cells).max().unwrap_or(0)
+    };
+    let mut widths: Vec<usize> = names.iter().enumerate().map(widest).collect();
+    let all = widths.iter().map(|width| width + GAP.len()).sum::<usize>() - GAP.len();
+    if let Some(first) = widths.first_mut() {
+        *first = first.saturating_sub(all.saturating_sub(width)).max(LEAST.min(*first));
+    }
+    let names: Vec<_> =
+        names.iter().zip(&widths).map(|(name, width)| wrapped(name, *width)).collect();
+    let tall = names.iter().map(Vec::len).max().unwrap_or(0);
+    let nth = |at: usize| -> Vec<String> {
+        names.iter().map(|name| name.get(at).cloned().unwrap_or_default()).collect()
+    };
+    let lines = (0..tall).map(nth).chain(rows.iter().cloned());
+    let shown = lines.map(|line| {
+        let cells = line.iter().zip(&widths).zip(sides);
+        let cells = cells.map(|((cell, &width), side)| match side.ends_with(':') {
+            true => format!("{cell:>width$}"),
+            false => format!("{:width$}", shorten(cell, width)),
+        });
+        format!("{}\n", cells.collect::<Vec<_>>().join(GAP).trim_end())
+    });
+    shown.collect()
+}
+
 fn absent(LeftOutTimes { stage, configuration, expected, instances }: &LeftOutTimes) -> String {
     let seen: Vec<String> = instances.iter().map(u64::to_string).collect();
     format!(
@@ -507,6 +567,27 @@ mod tests {
             stages: decode_ns.map(stage).into_iter().collect(),
             gpu_records: None,
         }
+    }
+
+    #[test]
+    fn a_terminal_has_columns_and_no_long_line() {
+        let page = "# Benchmark\n\nRounds: 3, **every** second one in reverse order.\n\n\
+                    | Stage | Configuration | Min ratio |\n| --- | --- | ---: |\n\
+                    | whole process | untraced | 1.000 |\n| `a\\|long/name/of/a/stage` | nsys | 11.2 |\n\n- end\n";
+        let expected = "\
+Benchmark
+
+Rounds: 3, every second one in reverse
+order.
+
+Stage               Configuration    Min
+                                   ratio
+whole process       untraced       1.000
+a|long/na…/a/stage  nsys            11.2
+
+- end
+";
+        assert_eq!(on_terminal(page, 40), expected);
     }
 
     #[test]

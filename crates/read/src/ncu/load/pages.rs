@@ -496,7 +496,7 @@ impl Clues {
         let (why, remedy) = match (self.form, &self.message) {
             (Some((why, remedy)), _) => (why.to_owned(), remedy),
             (None, Some(message)) => (format!("it says {message}"), REMEDY),
-            (None, None) => ("it has no line of column names".to_owned(), REMEDY),
+            (None, None) => ("no line of it has the column names of ncu".to_owned(), REMEDY),
         };
         Id::NcuUnreadable.about(name).graded(
             Severity::Error,
