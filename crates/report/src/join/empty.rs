@@ -237,13 +237,13 @@ pub(crate) fn explain(report: &mut Report, collected: bool, doctor: &Doctor) {
         })]
     };
     let Some(mut empty) = Empty::of(reasons) else { return };
-    // More time would not help.
+    // More time alone would not help.
     let has_no_gpu = |reason: &&EmptyReason| reason.cause == EmptyCause::NoGpu;
     if let Some(no_gpu) = empty.also.iter().find(has_no_gpu)
         && empty.first.cause == EmptyCause::Killed
         && report.run.workload_end.as_ref().is_some_and(|end| end.how != EndedBy::Failure)
     {
-        empty.first.remedy.clone_from(&no_gpu.remedy);
+        empty.first.remedy = format!("{}; then {}", no_gpu.remedy, empty.first.remedy);
     }
     // A workload that failed has told its reason itself.
     if empty.first.cause != EmptyCause::WorkloadFailed {
