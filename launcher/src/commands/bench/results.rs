@@ -364,21 +364,11 @@ fn is_idle(results: &Results) -> bool {
 pub(super) fn page(results: &Results) -> String {
     let mut page = String::from("# Benchmark\n\n");
     if is_idle(results) {
-        let took = |tracing: Tracing| {
-            let of = results.configurations.iter().filter(|of| of.tracing == tracing);
-            let mut all: Vec<u64> =
-                of.flat_map(|of| &of.runs).filter_map(|run| run.duration_ns).collect();
-            median(&mut all).map(|ns| shown_time(ns as f64))
-        };
-        let took = took(Tracing::Collector).zip(took(Tracing::Untraced));
-        let took = took.map_or_else(String::new, |(collector, untraced)| {
-            format!(" (a run takes {collector} with the collector, {untraced} untraced)")
-        });
-        page.push_str(&format!(
+        page.push_str(
             "The workload launched no GPU work, so there is nothing to compare: the only \
-             overhead is at startup{took}. To do: name a command that uses the GPU; if this one does, \
+             overhead is at startup. To do: name a command that uses the GPU; if this one does, \
              `stage2-launch --light -- COMMAND` shows why nothing was recorded.\n",
-        ));
+        );
         page.extend(results.findings.iter().map(Finding::item));
         return page;
     }
