@@ -303,7 +303,7 @@ fn refuse_ending(out: &Path, option: &str, is_json: bool) -> Result<(), Failure>
     let what = match (option, is_json) {
         ("--html", _) => "it is a page for a browser; let its name end in .html or .htm",
         (_, true) => "it is JSON; let its name end in .json or .txt",
-        (_, false) if ending == "json" => "JSON needs --json",
+        (_, false) if ending == "json" => "it is a page or Markdown without --json; add --json",
         (_, false) => {
             "it is a page or Markdown; let the name of a page end in .html or .htm, that of Markdown in .md or .txt"
         }

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use crate::text::visible_path;
 use crate::trace::block::{Decoded, Delta, get_record};
 use crate::trace::frame::{
     FILE_HEADER_BYTES, FORMAT_VERSION, FRAME_HEADER_BYTES, FrameHeader, KIND_RECORDS, MAGIC,
@@ -316,7 +317,7 @@ fn fill(input: &mut impl Read, buffer: &mut Vec<u8>, want: usize) -> io::Result<
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The file cannot be opened.
-    #[error("cannot open the trace file `{}`: {source}; check the path and its permissions", .path.display())]
+    #[error("cannot open the trace file `{}`: {source}; check the path and its permissions", visible_path(.path))]
     Open {
         /// The file.
         path: PathBuf,
@@ -324,13 +325,13 @@ pub enum ReadError {
         source: io::Error,
     },
     /// A folder, pipe or device.
-    #[error("`{}` is not a regular file; name a spool (HOST-PID.s2t) that a collector wrote", .0.display())]
+    #[error("`{}` is not a regular file; name a spool (HOST-PID.s2t) that a collector wrote", visible_path(.0))]
     NotAFile(PathBuf),
     /// Reading failed on the way.
     #[error(
         "cannot read the trace file `{}` beyond byte {at_byte}: {source}; the records before are \
          good; copy the file to another disk to read the rest",
-        .path.display()
+        visible_path(.path)
     )]
     Io {
         /// The file.
@@ -344,14 +345,14 @@ pub enum ReadError {
     #[error(
         "`{}` is damaged, or not a trace file: the header is missing; leave it out, or copy it again from \
          where the collector wrote it",
-        .0.display()
+        visible_path(.0)
     )]
     NotATraceFile(PathBuf),
     /// The file ends within its header.
     #[error(
         "the trace file `{}` ends within its header, after {length_bytes} bytes: the process ended \
          or the disk was full before anything was recorded; leave the file out, or run again",
-        .path.display()
+        visible_path(.path)
     )]
     HeaderCut {
         /// The file.
@@ -363,14 +364,14 @@ pub enum ReadError {
     #[error(
         "the header of the trace file `{}` is damaged (its checksum is wrong); copy the file again \
          from where it was written, or run again",
-        .0.display()
+        visible_path(.0)
     )]
     HeaderDamaged(PathBuf),
     /// A later version wrote it.
     #[error(
         "the trace file `{}` has format version {found}, and this program reads versions up to {FORMAT_VERSION}; \
          read it with a release at least as new as the collector that wrote it",
-        .path.display()
+        visible_path(.path)
     )]
     NewerVersion {
         /// The file.

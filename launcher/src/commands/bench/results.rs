@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use serde::Serialize;
 use stage2_contract::order::Order as _;
-use stage2_contract::text::numbers::{grouped, ratio3, shown_time};
+use stage2_contract::text::numbers::{grouped, ratio3};
 use stage2_contract::text::{code, shorten, wrapped};
 use stage2_model::finding::Id;
 use stage2_model::{Finding, WorkloadExit};
