@@ -683,10 +683,10 @@ def test_a_screen_has_what_each_table_is_for(monkeypatch: pytest.MonkeyPatch) ->
     # The time is first, and the ranks are in one order.
     assert str(run.ranks).splitlines()[0].split()[2] == "warm_idle"
     by_stage = {
-        stage: [r["rank"] for r in run.ranks.where(stage=stage)] for stage in ("decode", "prefill")
+        stage: [r["rank"] for r in run.ranks.where(stage=stage)] for stage in ("decode", "mixed")
     }
-    assert by_stage == {"decode": [0, 1], "prefill": [0, 1]}
-    given = [row["rank"] for row in run.metrics["ranks"]["stages"] if row["stage"] == "prefill"]
+    assert by_stage == {"decode": [0, 1], "mixed": [0, 1]}
+    given = [row["rank"] for row in run.metrics["ranks"]["stages"] if row["stage"] == "mixed"]
     assert given == [1, 0], "the report has another order"
 
 
