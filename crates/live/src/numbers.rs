@@ -445,7 +445,7 @@ pub(crate) struct Slot {
     pub(crate) communication: FxHashMap<(u16, KernelId), Histogram>,
     pub(crate) device_busy: FxHashMap<u32, u64>,
     pub(crate) host: HostSlot,
-    /// The same in the calls of each stage.
+    /// What the host did in the calls of each stage while no work of the stage ran, by the number of the stage.
     pub(crate) hosts: FxHashMap<u16, HostSlot>,
     /// Of a recording: the time that it is about, ns.
     pub(crate) ns: u64,
