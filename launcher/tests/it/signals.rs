@@ -114,7 +114,7 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
     assert_eq!(output.status.code(), Some(7), "{text}");
     assert_eq!(common::read(&sandbox.path("got")), "2", "{text}");
     assert!(
-        text.contains("[1/1] collect") && text.contains("press Ctrl-C again to kill"),
+        text.contains("] collect: running") && text.contains("press Ctrl-C again to kill"),
         "{text}"
     );
     assert!(sandbox.run_json()["finished"].is_string());
