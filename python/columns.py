@@ -261,6 +261,7 @@ def _recommendations(metrics: Schema) -> Columns:
         "text": ("str", "What to do."),
         "stage": takeaway["stage"],
         "rule": takeaway["rule"],
+        "gain": ("str", "What it gives at best: `faster` or `tokens_per_s_factor` in words."),
         "faster": ("float", "How many times faster the stage becomes at best; None: not known."),
         "saves_ns": ("int", "The most that it can save of `window_mean_ns`, ns."),
         "saves_error_ns": ("int", "Standard error of `saves_ns`, ns; None: it is a bound."),

@@ -332,6 +332,7 @@ def _in_python(text: Any) -> str:
         return f"stage2.diff(before={before!r}, after={after!r})"
 
     said = _COMMAND.sub(call, str(text))
+    said = said.replace("; ± is that within the runs,", "; judged by the noise within the runs,")
     return _NAMED_OPTION.sub(lambda found: _OPTIONS[found[0]], said)
 
 
@@ -383,7 +384,8 @@ def diff(
 ) -> Diff:
     """Compare runs, as `stage2-launch diff` does; see docs/diff.md for what counts as a change.
 
-    Each side is a run (a folder, a `metrics.json`, a `Run`) or a list of runs. `fail_if` are
+    Each side is a run or a list of runs. A run is a folder, a `metrics.json`, a `Run`, or a name:
+    `"latest"`, `"baseline:main"` (see `stage2-launch baseline`). `fail_if` are
     conditions such as `decode.step_ms>+5%`: `Diff.failed` is true if one failed. With `strict`,
     such a condition also fails on a change within noise. `expect` are changes that must have
     happened, beyond noise, such as `decode.step_ms<-20%`.
@@ -447,7 +449,9 @@ def _run(
     try:
         done = launch(["diff", *words], timeout_s, folder)
     except subprocess.TimeoutExpired as error:
-        raise DiffError(f"stage2-launch diff took more than {timeout_s} s") from error
+        raise DiffError(
+            f"stage2-launch diff took more than {timeout_s} s: raise timeout_s"
+        ) from error
     except OSError as error:
         raise DiffError(f"stage2-launch cannot be started: {error}") from error
     if done.returncode not in (0, FAILED):
@@ -463,6 +467,7 @@ def _reason(done: subprocess.CompletedProcess[str]) -> str:
         return f"the runs were not compared ({status}): {said}"
     # Lines end where the terminal does, also within a word in backticks.
     why = " ".join(_ERROR.split(said)[-1].split())
+    why = why.replace("(docs/diff.md lists all)", "(the column `metric` of `metrics` has all)")
     condition = _CONDITION.fullmatch(why)
     if condition:
         text = condition[3].replace(" (the shell takes them if you left out the quotes)", "")

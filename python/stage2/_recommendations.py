@@ -116,6 +116,7 @@ def _row(advice: _Advice, steps: list[Row], means: Mapping[Any, Any]) -> Row:
         "text": advice.text,
         "stage": takeaway.get("stage"),
         "rule": takeaway.get("rule"),
+        "gain": _said(gain),
         "faster": gain.get("faster"),
         "tokens_per_s_factor": gain.get("tokens_per_s_factor"),
         "saves_ns": part(gain.get("saves_percent")),
@@ -128,6 +129,14 @@ def _row(advice: _Advice, steps: list[Row], means: Mapping[Any, Any]) -> Row:
         "takeaway": takeaway.get("id"),
         "further_takeaways": advice.further,
     }
+
+
+def _said(gain: Mapping[str, float | None]) -> str | None:
+    """Return the gain in the words of the pages."""
+    faster, tokens = gain.get("faster"), gain.get("tokens_per_s_factor")
+    if faster is not None:
+        return f"{faster:.2f}x faster"
+    return None if tokens is None else f"{tokens:.2f}x tokens/s"
 
 
 def _gain(takeaway: Row, steps: list[Row]) -> dict[str, float | None]:

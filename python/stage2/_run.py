@@ -267,7 +267,8 @@ class Run:
     def steps(self) -> Table:
         """Host time of the steps of each stage, in order.
 
-        A row covers `steps` consecutive steps, starting with number `first`.
+        A row covers `steps` consecutive steps, starting with number `first`. Steps that are not
+        timed are left out: in an engine, the one before a step that only starts new requests.
         """
         return self.table("steps")
 
@@ -542,8 +543,9 @@ def _read(path: Path, again: str) -> Any:
         if isinstance(error, RunError):
             raise
         what = _fault(error) if size else "is empty"
-        which = "" if path.name in (_FILE, _TIMELINES) else "name the folder of a run, or "
-        raise RunError(f"{path} {what}; {which}{again}") from error
+        is_ours = path.name in (_FILE, _TIMELINES)
+        remedy = again if is_ours else "name the folder of a run, or its metrics.json"
+        raise RunError(f"{path} {what}; {remedy}") from error
 
 
 def _fault(error: ValueError | RecursionError) -> str:

@@ -24,6 +24,8 @@ _EASY_TEXT = 24
 """A text that is cut to this much leaves room for other columns."""
 _EASY_NAME = 46
 """So long are most names of kernels, whose parts (tiles, layouts) tell them apart."""
+_CLEAR_NAME = 32
+"""Most names of kernels that are cut to this much differ where the kernels do."""
 _LEAST_WIDTH = 40
 _PROSE_CHARS = 2000
 """No sentence of a report is as long, but a file may hold anything."""
@@ -59,6 +61,7 @@ _KEPT = ("before", "after", "before.ns", "after.ns", "change_percent", "word")
 """Columns of a comparison for which names make room; the last ones stay longest."""
 _AMOUNTS = ("calls", "total_ns", "mean_ns")
 """Columns for which names of kernels make room."""
+_NAME_AND_MEAN = ("short", "mean_ns")
 _UNCHANGED = ["none", "unknown"]
 _HIDDEN: dict[str, tuple[str, str | list[str], str]] = {
     "stages": ("apart", "operator", "without operators that lie in no stage"),
@@ -87,8 +90,8 @@ FIRST: dict[str, str] = {
     "stages": "stage per p50_ns p99_ns max_ns mean_ns tokens_per_s tokens_counted steps floor_ns "
     "mean_over_floor idle_percent instances host_first_ns gpu_window_ns gpu_busy_ns gpu_idle_ns "
     "kernels kernel_sum_ns recorded_instances",
-    "recommendations": "stage faster saves_ns per text why saves_error_ns window_mean_ns "
-    "tokens_per_s_factor concerns_percent",
+    "recommendations": "stage gain saves_ns per text why faster tokens_per_s_factor "
+    "saves_error_ns window_mean_ns concerns_percent",
     "operators": "op_name calls nested_calls gpu_inclusive_ns gpu_exclusive_ns host_total_ns "
     "host_self_ns host_mean_ns kernels_inclusive",
     "ranks": "stage who warm_idle.ns warm_waiting_ns warm_transfer_ns host_warm_median_ns "
@@ -199,8 +202,13 @@ def _room_kept(rows: Table) -> dict[str, int]:
     if "short" in rows.columns and not rows._is_chosen:
         # As many of them as leave enough of a name.
         left = _terminal_width() - _EASY_TEXT - _width(rows, rows.columns[0])
-        ends = itertools.accumulate(_width(rows, name) for name in _AMOUNTS)
-        names = _AMOUNTS[: sum(end <= left for end in ends)]
+        order = _with_names_first(rows, 0)
+        after = order[order.index("short") + 1 :] if {"short", *_AMOUNTS} <= set(order) else []
+        wanted = list(itertools.takewhile(lambda name: name != _AMOUNTS[-1], after))
+        # The mean follows from the others, so it gives way to what tells rows apart.
+        wanted += _AMOUNTS[-1:] if wanted[-1:] == [_AMOUNTS[-2]] else []
+        ends = itertools.accumulate(_width(rows, name) for name in wanted)
+        names = wanted[: sum(end <= left for end in ends)]
     return {name: _width(rows, name) for name in _chosen(rows) if name in names}
 
 
@@ -218,6 +226,11 @@ def _with_names_first(rows: Table, room: int) -> list[str]:
     if sum(min(_width(rows, name), _EASY_NAME + len(_SPACE)) for name in first) <= room:
         return names
     first = [name for name in first if name not in apart]
+    keys = [(row["stage"], row["short"]) for row in rows]
+    others = sum(_width(rows, name) for name in [*first, *apart] if name not in _NAME_AND_MEAN)
+    if len(set(keys)) < len(keys) and _terminal_width() - others >= _CLEAR_NAME:
+        # Without what tells them apart, these rows look the same.
+        first.remove(_AMOUNTS[-1])
     return [*first, *apart, *(name for name in names if name not in (*first, *apart))]
 
 

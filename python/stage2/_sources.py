@@ -284,7 +284,10 @@ def _energy(metrics: Metrics) -> str:
 
 def _timelines_absent(metrics: Metrics) -> str:
     if "step_timelines" not in metrics:
-        return "timelines.json, which holds them, is not next to metrics.json"
+        return (
+            "timelines.json, which holds them, is not next to metrics.json: copy it from the run, "
+            "or write it again with `stage2-launch report RUN_DIR`"
+        )
     return "no stage has a warm step with recorded GPU work"
 
 

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 _NAMED = 3
 _LISTED = 6
+_SURELY_SHOWN = 5
+"""So many columns fit into every terminal."""
 _LISTED_TEXT = 40
 """Longer names, such as those of kernels, are cut where names are listed."""
 _OF_FRAMES = {
@@ -339,6 +341,7 @@ class Table(List[Mapping[str, Any]]):
                 )
         asked = {name: _any_of(value) for name, value in values.items()}
         found = self._of(row for row in self if all(row[name] in asked[name] for name in asked))
+        found._show_early(name for name in values if len({str(row[name]) for row in found}) > 1)
         for condition in conditions:
             try:
                 found = found._of(list(filter(condition, found)))
@@ -459,7 +462,20 @@ class Table(List[Mapping[str, Any]]):
             except TypeError as error:
                 raise TypeError(f"the values of {name!r} cannot be compared: {error}") from error
             rows = [*known, *(row for row in rows if row[name] is None)]
-        return self._of(rows)
+        found = self._of(rows)
+        found._show_early(names)
+        return found
+
+    def _show_early(self, asked: Iterable[str]) -> None:
+        """Show these columns behind the names of the rows: someone sorts by them, or filters."""
+        order = self._shown
+        late = [name for name in dict.fromkeys(asked) if name not in order[:_SURELY_SHOWN]]
+        if not order or not late:
+            return
+        others = [name for name in order if name not in late]
+        numbers = (at for at, name in enumerate(others) if any(map(_is_number, self[name])))
+        names = next(numbers, len(others))
+        self._shown = [*others[:names], *late, *others[names:]]
 
     def _ipython_key_completions_(self) -> list[str]:
         """Complete names of columns at a prompt: `table["<Tab>`."""
@@ -816,6 +832,10 @@ def _pandas_type(values: list[Any]) -> str | None:
 
 def _is_int(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, float) or _is_int(value)
 
 
 def close_to(

@@ -140,6 +140,7 @@ def test_recommendations_are_those_of_the_report(path: Path) -> None:
         faster = re.search(r"up to ([\d.]+)x faster", cells["Gain"])
         if faster:
             assert row["faster"] == pytest.approx(float(faster[1]), rel=1e-2)
+            assert row["gain"] == f"{row['faster']:.2f}x faster"
         tokens = re.search(r"up to ([\d.]+)x the tokens/s", cells["Gain"])
         if tokens:
             assert row["tokens_per_s_factor"] == pytest.approx(float(tokens[1]), rel=1e-2)
@@ -866,13 +867,13 @@ def test_names_are_cut_where_they_stay_different(monkeypatch: pytest.MonkeyPatch
     for width in (80, 100, 160):
         monkeypatch.setenv("COLUMNS", str(width))
         head, *lines = str(kernels).splitlines()[:21]
-        # Names keep room before the grid.
-        assert ("launch.grid" in head) == (width > 100) and "mean" in head
+        # Names keep room before the grid, which comes before the mean because two rows are alike.
+        assert ("launch.grid" in head) == (width > 80) and ("mean" in head) == (width != 100)
         shown = [re.split(" {2,}", line)[1] for line in lines]
         assert any(text.startswith("nvjet_sm90_tst_128x16") and "TNT" in text for text in shown)
         assert len(set(shown)) == len(set(kernels["short"][:20])) == 18
         assert min(len(text) for text in shown if "\N{HORIZONTAL ELLIPSIS}" in text) >= 32
-        assert ("(8, 12, 1)" in str(kernels)) == (width > 100)
+        assert ("(8, 12, 1)" in str(kernels)) == (width > 80)
         assert "\N{HORIZONTAL ELLIPSIS}" * 2 not in str(kernels)
     # In a notebook, a cut name has the whole one as a tooltip, and what is not shown is named.
     html, whole = kernels._repr_html_(), max(kernels["short"][:20], key=len)
@@ -884,6 +885,26 @@ def test_names_are_cut_where_they_stay_different(monkeypatch: pytest.MonkeyPatch
     attention = kernels.where(**{"class": "attention", "stage": "decode"})[:2]
     for part in (kernels, attention, kernels.sort_by("calls")[:5], kernels[:0] + kernels[:1]):
         assert str(part).splitlines()[0].split()[:7] == order
+
+
+def test_what_was_asked_for_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = sample("vllm_sorting")
+
+    def heads(table: stage2.Table) -> list[str]:
+        return str(table).splitlines()[0].split()
+
+    for width in (80, 100):
+        monkeypatch.setenv("COLUMNS", str(width))
+        asked = run.kernels.sort_by("p99_ns", descending=True)[:3]
+        assert heads(asked)[:5] == ["stage", "short", "p99", "calls", "total"]
+        assert heads(run.stages.sort_by("idle_percent"))[:4] == ["stage", "per", "idle", "%"]
+        assert "calls" in heads(run.kernels.where(calls=[192, 384]))
+        assert "cold_calls" in heads(run.kernels.where(calls=192).sort_by("cold_calls"))
+    # Rows that look the same otherwise have their grid, also on 80 columns.
+    monkeypatch.setenv("COLUMNS", "80")
+    decode = run.kernels.where(stage="decode").sort_by("total_ns", descending=True)
+    assert heads(decode.head(5)) == ["stage", "short", "calls", "total", "launch.grid"]
+    assert "mean" in heads(decode.head(3))
 
 
 def test_a_row_shows_what_is_known_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
