@@ -269,7 +269,7 @@ fn kernels(of: &Comparison, stages: &[&StageChange]) -> String {
     let most = comparable.clone().copied().find_map(largest);
     let first = comparable.clone().next().filter(|stage| large_work(stage).is_empty());
     let most = most.map(|said| match first {
-        Some(first) => format!("none in {}; {said}", name(first)),
+        Some(first) => format!("in {}, none changed by 1 % of its GPU work; {said}", name(first)),
         None => said,
     });
     // Those that changed by little have no name here, and the line of the libraries counts them.
@@ -282,7 +282,7 @@ fn kernels(of: &Comparison, stages: &[&StageChange]) -> String {
     let names = names.iter().filter(|(number, _)| *number > 0);
     let names: Vec<String> =
         names.map(|(number, what)| format!("{} {what}", count(*number))).collect();
-    let none = "no kernel's GPU time changed by 1 % or more beyond noise";
+    let none = "beyond noise, none changed by 1 % of the GPU work of its stage";
     let of_steps = comparable.clone().filter(|stage| stage.per != Per::Run);
     let mut rows = of_steps.flat_map(|stage| &stage.work);
     let is_compared = rows.any(|row| row.presence() == Presence::Both);
