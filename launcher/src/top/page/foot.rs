@@ -120,7 +120,11 @@ pub(super) fn foot(view: &View, rows: &[Row], width: usize, room: usize) -> Vec<
     let is_over = view.ended.is_some();
     let is_one = look.processes.len() < 2;
     let keys = KEYS.map(|more| without_idle_keys(more, is_over, view.has_report, is_one));
-    let keys = keys.map(|more| format!("{filtered}q quit{switch}{more}"));
+    let keys = keys.map(|more| match filter.as_str() {
+        "" => format!("q quit{switch}{more}"),
+        // Its text shows that there is one.
+        _ => format!("{filtered}q quit{switch}{}", more.replace("  / filter", "")),
+    });
     let fits = |keys: &&String| keys.chars().count() <= width;
     lines.push(bold(keys.iter().find(fits).unwrap_or(&keys[5]), width));
     lines
