@@ -25,8 +25,8 @@ pub(super) fn answer(view: &View, row: Option<&Row>, width: usize) -> Option<Lin
     let (busy, gaps, longer) = (row.busy?, row.gaps.unwrap_or(0.0), row.idle?);
     let wait = row.wait.unwrap_or(0.0).min(busy);
     let alone = only(view).map_or_else(String::new, |of| format!(" of {}", alone(view, of)));
-    let name = |label: &str| format!("{label}{alone}");
-    let names = [name(&row.label()), shorten(&name(&label(view, row)), width / 3)];
+    let name = format!("{}{alone}", row.label());
+    let names = [name.clone(), shorten(&with_short_runs(view, name), width / 3)];
     let late = late_process(view, row).map(|(late, _)| who(late));
     let waits = format!("waits for {}", late.as_deref().unwrap_or("other ranks"));
     // The parts of a report's verdict, which are the same.
@@ -84,12 +84,11 @@ pub(super) fn answer(view: &View, row: Option<&Row>, width: usize) -> Option<Lin
     Some(bold(&text, width))
 }
 
-/// A stage, and its run as the table of stages names it on a narrow terminal.
-fn label(view: &View, row: &Row) -> String {
-    let Some(run) = &row.run else { return row.label() };
+/// Runs as the table of stages names them on a narrow terminal.
+fn with_short_runs(view: &View, text: String) -> String {
     let all = runs(view.look.processes.iter());
     let names = names_apart(all.iter().map(|run| run.name.as_str()), RUN_COLUMNS);
-    format!("{} of {}", row.name, names.get(run.as_str()).unwrap_or(run))
+    names.iter().fold(text, |text, (run, short)| text.replace(run, short))
 }
 
 const KERNELS: &str = "kernels";

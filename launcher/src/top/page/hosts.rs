@@ -232,8 +232,8 @@ pub(super) fn fitted(text: &str, width: usize) -> String {
     if is_long(&text) && text.starts_with(AHEAD) {
         return shorten(&text.replacen(AHEAD_OF, "", 1), width);
     }
-    if is_long(&text) {
-        text = text.trim_start_matches("runnable, ").to_owned();
+    if let Some(waits) = text.strip_prefix("runnable, ").filter(|_| is_long(&text)) {
+        text = if is_long(waits) { "runnable".to_owned() } else { waits.to_owned() };
     }
     if is_long(&text) {
         let waits = ["waiting for the ", "waiting for a "];

@@ -176,6 +176,7 @@ fn of_a_line_that_is_too_long_what_is_looked_for_stays() {
         (code, 40, "…run_fullgraph (cudagraph_utils.py:401)"),
         (code, 30, "cudagraph_utils.py:401"),
         ("runnable, waiting for a processor", 25, "waiting for a processor"),
+        ("runnable, waiting for a processor", 20, "runnable"),
         ("native code of the thread 'lane 0'", 25, "native code"),
     ] {
         assert_eq!(super::super::hosts::fitted(text, width), expected);

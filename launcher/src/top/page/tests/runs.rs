@@ -184,6 +184,8 @@ fn no_number_is_of_two_runs() {
     let answer = text(&long, 80, 24).swap_remove(2);
     let end = ": sorting_scheduler.py:18";
     assert!(answer.starts_with("decode of …13447: ") && answer.ends_with(end), "{answer}");
+    long.state.only = Some(id(&long.look.processes[0]));
+    assert_eq!(text(&long, 80, 24).swap_remove(2), answer);
     // One process alone is of one run.
     both.state.only = Some(id(&other.look.processes[0]));
     assert!(
