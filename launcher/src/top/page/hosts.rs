@@ -247,7 +247,10 @@ pub(super) fn fitted(text: &str, width: usize) -> String {
         text = format!("{first} +{more})");
     }
     if let Some((function, place)) = text.rsplit_once(" (").filter(|_| is_long(&text)) {
-        let start = function.rfind(' ').map_or(0, |blank| blank + 1);
+        // A name may have blanks: `<A as B>::f`.
+        let names = [" from ", " in ", " "].into_iter();
+        let start = names.filter_map(|word| Some(function.rfind(word)? + word.len())).next();
+        let start = start.unwrap_or(0);
         let (before, name) = function.split_at(start);
         let last = name.rsplit_once(['.', ':']).map(|(_, last)| format!("…{last}"));
         let name = last.unwrap_or_else(|| name.to_owned());

@@ -169,7 +169,9 @@ fn a_large_cause_has_a_line_before_notes_and_the_last_kernels() {
 fn of_a_line_that_is_too_long_what_is_looked_for_stays() {
     let wait = "blocked in cuStreamSynchronize from gpu::Lane::synchronize (stage2-demo)";
     let code = "EncoderCudaGraphManager.run_fullgraph (cudagraph_utils.py:401)";
+    let call = "a system call from <std::io::stdio::StdinLock as std::io::BufRead>::fill (guest)";
     for (text, width, expected) in [
+        (call, 53, "a system call from …fill (guest)"),
         (wait, 50, "blocked in cuStreamSynchronize (stage2-demo)"),
         (wait, 30, "blocked in cuStreamSynchronize"),
         (wait, 20, "cuStreamSynchronize"),
