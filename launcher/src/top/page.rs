@@ -372,6 +372,7 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     // What the host does is worth more than the last kernels.
     let mut for_hosts = for_hosts;
     let kept = if states.len() > 1 { KERNELS_LEAST + 1 } else { KERNELS_KEPT };
+    let kept = kept.max(left / 4);
     while is_cut && for_kernels > kept {
         let (more, is_still_cut) = hosts_in(for_hosts + 1);
         let taken = more.len().saturating_sub(hosts.len());

@@ -9,8 +9,8 @@ use stage2_contract::text::shorten_kernel;
 use stage2_live::class_label;
 
 use super::{
-    KERNEL_COLUMNS, KernelOrder, Row, View, WIDE, WITH_CALLS, bold, marked, padded, part, plain,
-    share, short, unit,
+    KERNEL_COLUMNS, KernelOrder, Row, View, WIDE, WITH_CALLS, bold, clip, marked, padded, part,
+    plain, share, short, unit,
 };
 
 /// The row of all copies and fills together.
@@ -140,7 +140,11 @@ pub(super) fn kernel_table(
     let what = if others.is_empty() { "others" } else { "more match" };
     let sums = [sum_of_rows(rest, what), sum_of_rows(&others, "others")];
     let sums = sums.iter().flatten().map(|(name, sum)| (name.as_str(), *sum));
-    let mut top = top.iter().copied().chain(sums);
+    let top: Vec<_> = top.iter().copied().chain(sums).collect();
+    let mut same: BTreeMap<String, usize> = BTreeMap::new();
+    let shortened = |name: &str| shorten_kernel(name, name_width);
+    top.iter().for_each(|(name, _)| *same.entry(shortened(name)).or_default() += 1);
+    let mut top = top.iter().copied();
     // The same of the classes. The copies have a line that these do not need.
     let copies_row = copies_row.filter(|_| classes.len() < shown);
     let single = if classes.len() > shown { shown.saturating_sub(1) } else { classes.len() };
@@ -174,7 +178,14 @@ pub(super) fn kernel_table(
             let mean = mean_ns(sum).map(|ns| short(ns as f64 / 1e3));
             (name, part(sum.0, total), mean.unwrap_or_default())
         });
-        let (class, name) = (padded(&class, 14), shorten_kernel(name, name_width));
+        let class = padded(&class, 14);
+        let name = match shortened(name) {
+            // What was left out may tell it apart.
+            same_name if same.get(&same_name).is_some_and(|rows| *rows > 1) => {
+                format!("{}…", clip(name, name_width.saturating_sub(1)))
+            }
+            name => name,
+        };
         let text = format!(
             "  {class} {class_part:>6}  {name:name_width$} {kernel_part:>6} {mean:>8}{more}"
         );

@@ -86,6 +86,17 @@ fn names_of_kernels_have_the_width_that_is_free() {
     let name = format!("distribution_kernel<{}>", "uniform_and_transform, ".repeat(4));
     view.look.processes[0].window.kernels[0].name.clone_from(&name);
     assert!(text(&view, 200, 50).join("\n").contains(&name));
+    // Two of which the same is left stay apart.
+    let names =
+        ["BFloat16", "float"].map(|of| format!("fill<transform<{of}, {}>>", "x, ".repeat(30)));
+    for (kernel, name) in view.look.processes[0].window.kernels.iter_mut().zip(&names) {
+        kernel.name.clone_from(name);
+    }
+    let shown = text(&view, 100, 50).join("\n");
+    assert!(
+        shown.contains(" fill<transform<BFloat16") && shown.contains(" fill<transform<float"),
+        "{shown}"
+    );
 }
 
 #[test]
