@@ -77,8 +77,14 @@ pub(super) fn answer(view: &View, row: Option<&Row>, width: usize) -> Option<Lin
     // The place in the code gives way, not what it is.
     let cut = || {
         let brief = format!("{}: {what}{between}", names[1]).replace(" of the time", "");
-        let room = width.saturating_sub(brief.chars().count());
-        format!("{brief}{}", fitted(&why, room))
+        let briefer = brief.replace(", first cause ", ", first ");
+        let [long, longer] = [&brief, &briefer]
+            .map(|start| fitted(&why, width.saturating_sub(start.chars().count())));
+        // Only for what would be gone: the function, or the thread.
+        match !long.contains(['(', '\'']) && longer.chars().count() > long.chars().count() {
+            true => format!("{briefer}{longer}"),
+            false => format!("{brief}{long}"),
+        }
     };
     let text = names.iter().map(whole).find(fits).unwrap_or_else(cut);
     Some(bold(&text, width))

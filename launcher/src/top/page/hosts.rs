@@ -101,7 +101,7 @@ pub(super) fn hosts(
     let is_sampled = hosts.iter().any(|(_, host)| host.samples > 0);
     let place = match stage {
         Some(stage) if is_of_stage => stage.to_owned(),
-        Some(stage) if is_whole && is_sampled => {
+        Some(stage) if is_whole && is_sampled && row.is_some_and(|row| row.p50_ns.is_some()) => {
             format!("all stages: too few samples in {stage}")
         }
         _ => "all stages".to_owned(),

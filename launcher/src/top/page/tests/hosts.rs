@@ -212,6 +212,11 @@ fn causes_of_all_stages_say_why_they_are_not_of_the_chosen_one() {
     let (view, _) = sample("runner");
     let shown = text(&view, 80, 24).join("\n");
     assert!(shown.contains("  HOST (all stages: too few samples in decode)"), "{shown}");
+    // What is outside of ranges has no calls in which there could be samples.
+    let (mut view, _) = sample("vllm_two_gpus");
+    view.state.chosen = 3;
+    let shown = text(&view, 80, 24).join("\n");
+    assert!(shown.contains("> (outside ranges)") && shown.contains("RAN (all stages)"), "{shown}");
 }
 
 /// Not all calls are recorded: the GPU may work in the others, and the host is not sampled.
