@@ -235,10 +235,23 @@ impl LiveSource {
     /// All processes as they are now, with those that wait for a start and have no trace file.
     pub(crate) fn look_at_all(&self) -> Look {
         let mut look = self.look();
-        let known: BTreeSet<u32> = self.files.look.processes.iter().map(|of| of.pid).collect();
-        let waiting = self.standings.iter();
-        let waiting = waiting.filter(|of| waits(&of.phase) && !known.contains(&of.pid));
-        look.processes.extend(waiting.map(|of| Watched {
+        // Until its first part is read, a trace file does not say whose it is.
+        for of in &self.standings {
+            let name = of.file.as_deref().and_then(Path::file_name);
+            let is_its = |process: &&mut Watched| {
+                process.pid == 0 && name.is_some() && Path::new(&process.file).file_name() == name
+            };
+            if let Some(process) = look.processes.iter_mut().find(is_its) {
+                (process.host, process.pid) = (self.host.clone(), of.pid);
+            }
+        }
+        let known: BTreeSet<u32> = look.processes.iter().map(|of| of.pid).collect();
+        // Before the files are open, each that records has a row as well: a key acts on it.
+        let has_row = |of: &&ProcessStatus| {
+            let is_unread = records(&of.phase) && !self.files.is_read;
+            (waits(&of.phase) || is_unread) && !known.contains(&of.pid)
+        };
+        look.processes.extend(self.standings.iter().filter(has_row).map(|of| Watched {
             host: self.host.clone(),
             pid: of.pid,
             rank: of.rank,

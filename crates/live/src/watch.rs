@@ -257,9 +257,9 @@ impl Watch {
             }
             // Of a file that was there already, and has not grown for long, nothing more is awaited.
             let is_left = tracked.is_read && !was_read && is_old;
-            let was_gone = tracked.is_gone;
+            let was_gone = tracked.is_gone && was_read;
             tracked.is_gone = tracked.is_gone(&self.host, now_ns);
-            let is_gone = tracked.is_gone && !was_gone;
+            let is_gone = tracked.is_gone && tracked.is_read && !was_gone;
             // The rest of a process that wrote late once may come late again.
             let is_late = tracked.process.late_ns() > 0;
             let is_quiet = tracked.quiet == if is_late { QUIET_TICKS_LATE } else { QUIET_TICKS };
@@ -599,10 +599,12 @@ impl Tracked {
     fn is_gone(&self, host: &str, now_ns: u64) -> bool {
         let is_there = |pid: u32| Path::new(&format!("/proc/{pid}")).exists();
         let is_quiet = |last: u64| now_ns.saturating_sub(last) > GONE_NS;
-        let who = self.process.who.as_ref().filter(|who| !host.is_empty() && who.host == host);
-        self.is_read
-            && *self.follow.state() == FileState::Growing
-            && self.process.last_wall_ns().is_some_and(is_quiet)
+        let (follow, process) = self.shown();
+        let who = process.who.as_ref().filter(|who| !host.is_empty() && who.host == host);
+        // Whether or not its history is read.
+        (self.is_read || self.recent.as_ref().is_some_and(|recent| recent.is_read))
+            && *follow.state() == FileState::Growing
+            && process.last_wall_ns().is_some_and(is_quiet)
             && who.is_some_and(|who| !is_there(who.pid) && is_there(1))
     }
 

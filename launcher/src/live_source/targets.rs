@@ -9,7 +9,7 @@ use stage2_contract::text::{visible, visible_path};
 use stage2_live::Source;
 
 use super::{COLLECTOR, ports};
-use crate::bundle::{not_a_run, run_named, window_bundles};
+use crate::bundle::{LATEST, not_a_run, run_named, window_bundles};
 use crate::control::{Target, ask, find};
 use crate::failure::Failure;
 
@@ -124,7 +124,10 @@ fn no_target(path: &Path) -> String {
 }
 
 pub(super) fn named(path: &Path) -> Result<Found, Failure> {
+    // `latest` leads elsewhere once another run begins.
     let (path, shown) = (run_named(path), visible_path(path));
+    let linked = path.read_link().ok().filter(|_| path.ends_with(LATEST));
+    let path = linked.map_or_else(|| path.clone(), |run| path.with_file_name(run));
     if path.is_dir() {
         // A run has its trace files in a folder of its bundle.
         let collector = path.join(COLLECTOR);

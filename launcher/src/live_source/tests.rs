@@ -47,7 +47,9 @@ fn a_run_has_the_name_of_its_folder_whatever_part_of_it_is_named() {
     let trace = run.join(COLLECTOR).join("vm-1.s2t");
     std::fs::write(&trace, "").expect("a file");
     let latest = folder.path().join("latest");
-    std::os::unix::fs::symlink(&run, &latest).expect("a link");
+    std::os::unix::fs::symlink("run-7", &latest).expect("a link");
+    // The next run is another one.
+    assert_eq!(named(&latest).expect("found").target, Some(Target::Run(run.clone())));
     let title = |path: &Path| named(path).expect("found").title();
     assert_eq!([&run, &latest, &run.join(COLLECTOR)].map(|path| title(path)), ["run-7"; 3]);
     assert_eq!(title(&trace), "run-7/vm-1.s2t");

@@ -646,5 +646,14 @@ mod tests {
         }
         assert_eq!(view.state.asked, Some(Switch::Start([8].into())));
         assert!(watched.look().processes.is_empty(), "`feed` tells of what is recorded");
+        // One that is recorded has a row before its file is open, as `s` would stop it.
+        let targets = folder.path().to_str().map(str::to_owned).into_iter().collect();
+        let wanted = WatchOptions { all: false, tokens: Vec::new(), targets };
+        let mut watched = LiveSource::open(wanted).expect("a folder");
+        watched.standings = vec![ProcessStatus::of(9, "on")];
+        let view = look(&watched, State::default(), false);
+        let shown: Vec<String> = page(&view, 80, 24).iter().map(ToString::to_string).collect();
+        assert!(shown[0].contains("1 process  "), "{shown:#?}");
+        assert!(shown.iter().any(|line| line.contains("  9 ") && line.contains(" recording ")));
     }
 }

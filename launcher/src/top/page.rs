@@ -182,6 +182,9 @@ const HIGH: usize = 30;
 /// Rows of kernels that are more important than a line for each GPU.
 const KERNELS_LEAST: usize = 6;
 
+/// Lines of the kernels that stay where a large cause on the host needs one.
+const KERNELS_KEPT: usize = 4;
+
 /// Lines from which one of them states whose times those of the stages are.
 const WHOSE_FROM: usize = 3;
 
@@ -349,13 +352,13 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     };
     let for_hosts = if left < HIGH { left / 5 } else { left / 4 }.max(1);
     let hosts_in = |lines: usize| match is_first(view) {
-        true => Vec::new(),
+        true => (Vec::new(), false),
         false => hosts(&of_run(view, rows.get(chosen)), rows.get(chosen), lines, width),
     };
-    let mut hosts = hosts_in(for_hosts);
+    let (mut hosts, mut is_cut) = hosts_in(for_hosts);
     // The title of the hosts has its line already.
     let with_hosts = hosts.len().saturating_sub(1);
-    let others = for_stages + processes.len() + with_hosts + minute.len() + counters.len();
+    let mut others = for_stages + processes.len() + with_hosts + minute.len() + counters.len();
     // The titles of the kernels and of the processes have their lines, too.
     let mut for_kernels = (left + 2).saturating_sub(others + states.len());
     let whose = rows.get(chosen).and_then(|row| whose_times(view, row, &rows, width));
@@ -366,6 +369,19 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
         for_stages -= 1;
     }
     for_kernels = for_kernels.saturating_sub(usize::from(whose.is_some()));
+    // What the host does is worth more than the last kernels.
+    let mut for_hosts = for_hosts;
+    let kept = if states.len() > 1 { KERNELS_LEAST + 1 } else { KERNELS_KEPT };
+    let kept = kept.max(left / 4);
+    while is_cut && for_kernels > kept {
+        let (more, is_still_cut) = hosts_in(for_hosts + 1);
+        let taken = more.len().saturating_sub(hosts.len());
+        if for_kernels < kept + taken {
+            break;
+        }
+        (for_hosts, for_kernels, others) = (for_hosts + 1, for_kernels - taken, others + taken);
+        (hosts, is_cut) = (more, is_still_cut);
+    }
     // A title and a sum say nothing: stages have the lines, but one, which says what is missing.
     let hidden = match (for_kernels, for_stages) {
         (0, 0..2) | (3.., _) => None,
@@ -398,7 +414,8 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     let free = height.saturating_sub(fixed + hosts.len() + processes.len());
     if free > 0 {
         processes = processes_in(for_processes + free);
-        hosts = hosts_in(height.saturating_sub(fixed + processes.len() + 1).max(for_hosts));
+        let lines = height.saturating_sub(fixed + processes.len() + 1).max(for_hosts);
+        (hosts, _) = hosts_in(lines);
     }
     let below = [above, hosts, processes].concat();
     // What these leave, with the line of the title.
@@ -861,10 +878,9 @@ fn state(view: &View, process: &Watched) -> String {
             "reading".to_owned()
         }
         // As the first line counts them.
-        (FileState::Growing, Some((_, phase))) if phase == "on" => match view.is_unread(process) {
-            true => "reading".to_owned(),
-            false => RECORDING.to_owned(),
-        },
+        (FileState::Growing | FileState::Waiting, Some((_, phase))) if phase == "on" => {
+            RECORDING.to_owned()
+        }
         (FileState::Growing, Some(_)) if is_stopped(view, process.pid) => "stopped".to_owned(),
         (FileState::Growing | FileState::Waiting, Some((_, phase))) => phase.clone(),
         // The file knows of its end before the socket is asked again; whether the process goes on, the socket tells.

@@ -232,7 +232,8 @@ fn the_page_fits_a_small_and_a_wide_terminal() {
         tmux.press("t");
         tmux.shows(&["MEAN us▾"]);
         tmux.press("s");
-        tmux.shows(&[&format!("stop recording process {}? y: stop", guest.pid())]);
+        let asked = format!("stop recording process {}?", guest.pid());
+        tmux.shows(&[&asked, "y: stop, any other key: no"]);
         tmux.press("n");
         tmux.shows(&["nothing was changed"]);
         tmux.press("Right");

@@ -423,18 +423,28 @@ fn the_newest_part_of_a_long_run_is_shown_before_its_history() {
     let (folder, mut watch) = watched_folder();
     watch.newest_first();
     let path = folder.path().join("a.s2t");
-    trace(&path, 1, "0", 10, STEPS, false);
+    let mut child = std::process::Command::new("true").spawn().expect("a program");
+    child.wait().expect("it ends");
+    let pid = child.id();
+    trace(&path, pid, "0", 10, STEPS, false);
+    "host".clone_into(&mut watch.host);
     let now_ns = (10 + STEPS / 10) * S;
     assert!(fs::metadata(&path).expect("a file").len() > HISTORY_BYTES);
-    let mut looks = Vec::new();
+    let mut looks: Vec<Look> = Vec::new();
     for _ in 0..32 {
         watch.tick_at(now_ns, CATCH_UP_BYTES);
+        if looks.last().is_some_and(|last| last.is_reading) && watch.look().catches_up {
+            // That it was killed is known before its history is read.
+            watch.tick_at(now_ns + 5 * S, 1);
+            assert!(watch.look().catches_up && watch.look().processes[0].is_gone);
+            watch.tick_at(now_ns, 1);
+        }
         looks.push(watch.look());
     }
     let first = looks.iter().find(|look| !look.is_reading).expect("numbers");
     let (process, last) = (&first.processes[0], &looks.last().expect("looks").processes[0]);
     assert!(first.catches_up && !process.is_behind, "{first:#?}");
-    assert_eq!((process.pid, process.rank, process.state.is_over()), (1, Some(0), false));
+    assert_eq!((process.pid, process.rank, process.state.is_over()), (pid, Some(0), false));
     let shown = |of: &Watched| (of.window.ns, of.window.end_wall_ns, steps(of), steps_shown(of));
     let (ns, end, sum, in_window) = shown(process);
     assert!(sum < STEPS / 2 && in_window > 80, "{sum} {in_window}");

@@ -8,7 +8,9 @@ use stage2_model::rule::HOST_DECIDED_PERCENT;
 
 use super::hosts::{AHEAD, causes_of, fitted, hosts_in, unused};
 use super::processes::late_process;
-use super::{Row, View, alone, bold, missing_text, only, seen, share, who};
+use super::runs::names_apart;
+use super::stages::RUN_COLUMNS;
+use super::{Row, View, alone, bold, missing_text, only, runs, seen, share, who};
 
 /// Waits for other ranks by so much of the time are named, with all other parts of that size.
 const WAITS: f64 = 0.05;
@@ -23,7 +25,8 @@ pub(super) fn answer(view: &View, row: Option<&Row>, width: usize) -> Option<Lin
     let (busy, gaps, longer) = (row.busy?, row.gaps.unwrap_or(0.0), row.idle?);
     let wait = row.wait.unwrap_or(0.0).min(busy);
     let alone = only(view).map_or_else(String::new, |of| format!(" of {}", alone(view, of)));
-    let name = shorten(&format!("{}{alone}", row.label()), width / 3);
+    let name = format!("{}{alone}", row.label());
+    let names = [name.clone(), shorten(&with_short_runs(view, name), width / 3)];
     let late = late_process(view, row).map(|(late, _)| who(late));
     let waits = format!("waits for {}", late.as_deref().unwrap_or("other ranks"));
     // The parts of a report's verdict, which are the same.
@@ -68,17 +71,30 @@ pub(super) fn answer(view: &View, row: Option<&Row>, width: usize) -> Option<Lin
             (named.collect::<Vec<_>>().join(", "), String::new(), String::new())
         }
     };
-    let start = format!("{name}: {what}");
-    let brief = start.replace(" of the time", "");
+    let between = if why.is_empty() { String::new() } else { format!(", {label}") };
+    let whole = |name: &String| format!("{name}: {what}{between}{why}");
+    let fits = |text: &String| text.chars().count() <= width;
     // The place in the code gives way, not what it is.
-    let between = format!(", {label}");
-    let room = |start: &str| width.saturating_sub(start.chars().count() + between.len());
-    let text = match why.as_str() {
-        "" => start,
-        why if why.chars().count() <= room(&start) => format!("{start}{between}{why}"),
-        why => format!("{brief}{between}{}", fitted(why, room(&brief))),
+    let cut = || {
+        let brief = format!("{}: {what}{between}", names[1]).replace(" of the time", "");
+        let briefer = brief.replace(", first cause ", ", first ");
+        let [long, longer] = [&brief, &briefer]
+            .map(|start| fitted(&why, width.saturating_sub(start.chars().count())));
+        // Only for what would be gone: the function, or the thread.
+        match !long.contains(['(', '\'']) && longer.chars().count() > long.chars().count() {
+            true => format!("{briefer}{longer}"),
+            false => format!("{brief}{long}"),
+        }
     };
+    let text = names.iter().map(whole).find(fits).unwrap_or_else(cut);
     Some(bold(&text, width))
+}
+
+/// Runs as the table of stages names them on a narrow terminal.
+fn with_short_runs(view: &View, text: String) -> String {
+    let all = runs(view.look.processes.iter());
+    let names = names_apart(all.iter().map(|run| run.name.as_str()), RUN_COLUMNS);
+    names.iter().fold(text, |text, (run, short)| text.replace(run, short))
 }
 
 const KERNELS: &str = "kernels";

@@ -10,9 +10,10 @@ use super::{Row, View, bold, only, plain, shown};
 use crate::live_source::{Switch, records};
 
 /// Keys after `q` and `s`, for terminals that are wide enough, and for others.
-const KEYS: [&str; 5] = [
+const KEYS: [&str; 6] = [
     "  j/k stage  ←/→ process  PgUp/PgDn kernels  / filter  o,t sort  f freeze  w report  ? help",
-    "  j/k stage  ←/→ process  PgDn  / filter  o,t sort  f freeze  w report  ? help",
+    "  j/k stage  ←/→ process  PgUp/Dn  / filter  o,t sort  f freeze  w report  ? help",
+    "  j/k stage  ←/→ process  PgUp/Dn  / filter  o,t sort  ? help",
     "  j/k stage  ←/→ process  / filter  o,t sort  ? help",
     "  j/k stage  ←/→ process  / filter  ? help",
     "  ? more keys",
@@ -111,12 +112,21 @@ pub(super) fn foot(view: &View, rows: &[Row], width: usize, room: usize) -> Vec<
         lines.push(bold(&text, width));
         return lines;
     }
+    if let Some(switch) = &view.state.asked {
+        // No other key does anything now.
+        lines.push(bold(&format!("y: {}, any other key: no", doing(switch)), width));
+        return lines;
+    }
     let is_over = view.ended.is_some();
     let is_one = look.processes.len() < 2;
     let keys = KEYS.map(|more| without_idle_keys(more, is_over, view.has_report, is_one));
-    let keys = keys.map(|more| format!("{filtered}q quit{switch}{more}"));
+    let keys = keys.map(|more| match filter.as_str() {
+        "" => format!("q quit{switch}{more}"),
+        // Its text shows that there is one.
+        _ => format!("{filtered}q quit{switch}{}", more.replace("  / filter", "")),
+    });
     let fits = |keys: &&String| keys.chars().count() <= width;
-    lines.push(bold(keys.iter().find(fits).unwrap_or(&keys[4]), width));
+    lines.push(bold(keys.iter().find(fits).unwrap_or(&keys[5]), width));
     lines
 }
 
@@ -161,20 +171,27 @@ fn note(view: &View) -> Option<String> {
     Some(format!("{who}: {text}{more}"))
 }
 
+fn doing(switch: &Switch) -> &'static str {
+    match switch {
+        Switch::Start(_) => "start",
+        Switch::Stop(_) => "stop",
+    }
+}
+
 fn question(view: &View, switch: &Switch, width: usize) -> Vec<Line<'static>> {
     let was_recorded =
         |pid: &u32| view.look.processes.iter().any(|of| of.pid == *pid && of.counts.work > 0);
-    let (doing, pids, cost) = match switch {
+    let (pids, cost) = match switch {
         // It is paid once.
-        Switch::Start(pids) if pids.iter().all(was_recorded) => ("start", pids, ""),
-        Switch::Start(pids) => ("start", pids, START_COST),
-        Switch::Stop(pids) => ("stop", pids, ""),
+        Switch::Start(pids) if pids.iter().all(was_recorded) => (pids, ""),
+        Switch::Start(pids) => (pids, START_COST),
+        Switch::Stop(pids) => (pids, ""),
     };
     let of = match pids.first().filter(|_| pids.len() == 1) {
         Some(pid) => format!("process {pid}"),
         None => counted(pids.len() as u64, "process"),
     };
-    let text = format!("{doing} recording {of}? y: {doing}, any other key: no");
+    let text = format!("{} recording {of}?", doing(switch));
     let text = wrapped_at_most(&text, width, SAID_LINES).into_iter().map(|line| bold(&line, width));
     let cost = wrapped_at_most(cost, width, COST_LINES).into_iter().map(|line| plain(&line, width));
     text.chain(cost).collect()

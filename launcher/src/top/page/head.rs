@@ -21,7 +21,7 @@ pub(super) fn age(seconds: f64) -> String {
     match seconds {
         s if s < 100.0 => format!("{s:.0} s"),
         s if s < 6_000.0 => format!("{:.0} min", s / 60.0),
-        s if s < 360_000.0 => format!("{:.1} h", s / 3_600.0),
+        s if s < 172_800.0 => format!("{:.1} h", s / 3_600.0),
         s => format!("{:.0} days", s / 86_400.0),
     }
 }
@@ -35,8 +35,15 @@ fn newest_age(view: &View) -> Option<String> {
 
 pub(super) fn head(view: &View, width: usize) -> Vec<Line<'static>> {
     let look = &view.look;
+    // Nothing is known yet of one that is not read, and has no socket.
+    let is_unknown = |of: &Watched| {
+        of.is_behind
+            && of.window.end_wall_ns.is_none()
+            && view.phases.iter().all(|(pid, _)| *pid != of.pid)
+    };
     let recording = |process: &&Watched| {
-        process.is_growing() && !is_silent(view, process) && !is_stopped(view, process.pid)
+        let is_off = is_silent(view, process) || is_stopped(view, process.pid);
+        process.is_growing() && !is_off && !is_unknown(process)
     };
     // Those that have a row.
     let rows = sorted_processes(view, None);
@@ -56,21 +63,21 @@ pub(super) fn head(view: &View, width: usize) -> Vec<Line<'static>> {
         None if is_first(view) => FIRST.to_owned(),
         None => "no data yet".to_owned(),
     };
-    let all = counted(rows.len() as u64, "process");
+    // Before the files are open, none is known.
+    let processes = match rows.is_empty() && look.is_reading {
+        true => String::new(),
+        false => counted(rows.len() as u64, "process"),
+    };
     let is_known = view.ended.is_none() && !look.is_reading;
     // Where all wait for a start, it is clear that none is recorded.
     let is_known = is_known && (on > 0 || dormant(view) < rows.len());
     let on = if is_known { format!(", {on} recording") } else { String::new() };
-    // Before the files are open, none is known.
-    let all = if rows.is_empty() && look.is_reading {
-        String::new()
-    } else {
-        format!("{all}{on}{waiting}  ")
-    };
     let few = format!("{age}{frozen}");
-    let short = format!("{}  {few}", counted(rows.len() as u64, "process"));
-    let (state, span) = (format!("{all}{age}{frozen}"), span(view));
-    let (whole_state, whole_few) = (format!("{state}{span}"), format!("{few}{span}"));
+    let before = |all: String| if processes.is_empty() { few.clone() } else { all };
+    // What has no room goes in this order, from the first on.
+    let short = before(format!("{processes}  {few}"));
+    let state = before(format!("{processes}{on}{waiting}  {few}"));
+    let whole_state = format!("{state}{}", span(view));
     let all: Vec<String> = match look.hosts.filter(|(_, all)| *all > 1) {
         // Hosts that do not answer are worth more than the time.
         Some((answer, all)) => {
@@ -80,7 +87,7 @@ pub(super) fn head(view: &View, width: usize) -> Vec<Line<'static>> {
         }
         // The name of a run tells it apart from others, if only by its ends; what is watched with is known.
         None => {
-            let all = [&whole_state, &state, &whole_few, &few];
+            let all = [&whole_state, &state, &short, &few];
             let most = most_columns(NAME_MOST, view.name.chars().count(), width);
             let name = name(view, most);
             let first = format!("{BEFORE}{name}  {whole_state}");
@@ -101,7 +108,10 @@ const IDLE_S: usize = 3;
 /// A text behind the name of the run, which has the columns that are left.
 fn named(view: &View, text: &str, width: usize) -> String {
     let besides = 2 + text.chars().count();
-    let room = width.saturating_sub(besides).clamp(NAME_LEAST, NAME_MOST);
+    // Each of several names can be told apart.
+    let names = view.name.split(", ").count();
+    let least = (names * (NAME_EACH + 2)).saturating_sub(2).clamp(NAME_LEAST, NAME_MOST);
+    let room = width.saturating_sub(besides).clamp(least, NAME_MOST);
     format!("{}  {text}", name(view, room))
 }
 
@@ -125,7 +135,7 @@ const NAME_EACH: usize = 6;
 fn whole(view: &View, width: usize) -> Line<'static> {
     let look = &view.look;
     if look.is_reading {
-        return Line::default();
+        return plain("lost and GPU work: reading", width);
     }
     let sum =
         |of: fn(&Watched) -> u64| look.processes.iter().map(of).fold(0u64, u64::saturating_add);
@@ -181,10 +191,16 @@ fn without_work(view: &View) -> String {
 fn reading(look: &Look) -> String {
     let left = look.reading_left_s.filter(|left| *left > 0);
     let left = left.map_or_else(String::new, |left| format!(", {} left", age(left as f64)));
+    // The files are read twice: each time has its own name.
+    let what = match (look.sums_lag, look.is_reading) {
+        (true, true) => "finding the last 10 s:",
+        (true, false) => "reading history:",
+        (false, _) => "reading",
+    };
     match amounts(look) {
         (_, 0) => "opening the trace files".to_owned(),
         (_, all) if all < 1 << 20 => "reading the trace files".to_owned(),
-        (read, all) => format!("reading {} of {} MB{left}", read >> 20, all >> 20),
+        (read, all) => format!("{what} {} of {} MB{left}", read >> 20, all >> 20),
     }
 }
 

@@ -15,7 +15,7 @@ use super::{
 };
 
 /// The most causes of a process, and on a wide terminal.
-const CAUSES: usize = 3;
+const CAUSES: usize = 4;
 const CAUSES_WIDE: usize = 6;
 
 /// A page of text has all that fit into its lines.
@@ -81,13 +81,14 @@ pub(super) const AHEAD: &str = "host ahead";
 const AHEAD_OF: &str = " of the GPU";
 
 /// What the host did while no work ran, in the chosen stage where that is known. Of
-/// each process as many causes as there is room for, at most [`CAUSES`], or why there are none.
+/// each process as many causes as there is room for, at most [`CAUSES`], or why there are none. And whether a large cause, or
+/// why causes are in no code, has no line.
 pub(super) fn hosts(
     view: &View,
     row: Option<&Row>,
     height: usize,
     width: usize,
-) -> Vec<Line<'static>> {
+) -> (Vec<Line<'static>>, bool) {
     let most = most_causes(view, width);
     let alone = only(view).map(id);
     let mut all = sorted_processes(view, row);
@@ -96,14 +97,22 @@ pub(super) fn hosts(
     let of_run = of_run.unwrap_or_default();
     let stage = row.filter(|row| !row.launches_none).map(|row| row.name.as_str());
     let (hosts, is_of_stage) = hosts_in(&all, stage);
-    let place = stage.filter(|_| is_of_stage).unwrap_or("all stages");
     let is_whole = all.iter().any(|of| of.window.is_whole);
+    let is_sampled = hosts.iter().any(|(_, host)| host.samples > 0);
+    let place = match stage {
+        Some(stage) if is_of_stage => stage.to_owned(),
+        Some(stage) if is_whole && is_sampled && row.is_some_and(|row| row.p50_ns.is_some()) => {
+            format!("all stages: too few samples in {stage}")
+        }
+        _ => "all stages".to_owned(),
+    };
     // Of a run that goes on, also between calls.
     let span = if is_whole { String::new() } else { span(view).replacen("  ", ", ", 1) };
     let place = format!("{place}{of_run}{span}");
     if hosts.is_empty() {
-        return Vec::new();
+        return (Vec::new(), false);
     }
+    let mut is_cut = false;
     let each = (height / hosts.len()).clamp(1, most);
     let hidden = match hosts.len().saturating_sub(height / each) {
         // The line that counts them needs that of one.
@@ -123,9 +132,12 @@ pub(super) fn hosts(
         let has_lines = host.causes.iter().take(each).any(|cause| cause.frame.is_some());
         let none = missing.as_ref().or(host.why_none.as_ref());
         let why = none.or(host.note.as_ref().filter(|_| !has_lines));
-        let for_causes = each.saturating_sub(usize::from(why.is_some() && each > 1));
         let mut causes: Causes =
             if missing.is_none() { causes_of(process, host) } else { Causes::default() };
+        let large = causes.iter().take_while(|(percent, _)| *percent >= CAUSE_LARGE).count();
+        is_cut |= each < most.min(large + usize::from(why.is_some() && large > 0));
+        // A cause is worth more than why it is in no code, which the title then states.
+        let for_causes = each.saturating_sub(usize::from(why.is_some() && each > large.max(1)));
         let worth = causes.iter().take_while(|(percent, _)| *percent >= CAUSE_LEAST).count();
         causes.truncate(worth.max(1).min(for_causes));
         let rest = 100.0 - causes.iter().map(|(percent, _)| percent).sum::<f64>();
@@ -146,22 +158,23 @@ pub(super) fn hosts(
     if hidden > 0 {
         lines.push(more_processes(hidden, width));
     }
-    lines
+    (lines, is_cut && hidden == 0)
 }
 
 /// A cause, and that there are more: how much, unless the place in the code has no room then.
 fn with_rest(text: &str, rest: f64, width: usize) -> String {
     let whole = fitted(text, width);
-    let ends = [format!("; rest {}", share(rest / 100.0)), format!("; rest {rest:.0}%")];
-    let has_room = |end: &&String| fitted(text, width.saturating_sub(end.len())) == whole;
-    match ends.iter().find(has_room) {
-        Some(end) => format!("{whole}{end}"),
-        None => format!("{}{MORE}", fitted(text, width.saturating_sub(MORE.chars().count()))),
+    let end = format!("; rest {rest:.0}%");
+    match fitted(text, width.saturating_sub(end.len())) == whole {
+        true => format!("{whole}{end}"),
+        false => format!("{}{MORE}", fitted(text, width.saturating_sub(MORE.chars().count()))),
     }
 }
 
 /// Percent of the time without work that make a cause worth a line, and all that have none.
 const CAUSE_LEAST: f64 = 1.0;
+/// And worth more than the last kernels.
+const CAUSE_LARGE: f64 = 10.0;
 
 /// Shares with what they are of.
 type Causes = Vec<(f64, String)>;
@@ -188,7 +201,13 @@ fn host_lines(
     // The row that is chosen names the run, too.
     let last =
         format!("HOST ({})", of_run.map_or_else(|| all.to_owned(), |of| all.replace(of, "")));
-    let title = titles.iter().find(fits).unwrap_or(&last);
+    let rows: Vec<HostRow> = rows.into_iter().collect();
+    let without_line = rows.iter().find(|(_, _, causes, _, each)| causes.len() >= *each);
+    let note = without_line.and_then(|(_, _, _, why, _)| why.as_ref()).map(|why| {
+        let room = text_width.saturating_sub(last.chars().count() + 2);
+        format!("{last}: {}", wrapped_at_most(why, room, 1).concat())
+    });
+    let title = note.as_ref().or(titles.iter().find(fits)).unwrap_or(&last);
     let mut lines = vec![bold(&line_of("PROCESS", UNUSED, "SHARE", title), width)];
     for (who, unused, causes, why, each) in rows {
         let room = each.saturating_sub(causes.len());
@@ -213,6 +232,9 @@ pub(super) fn fitted(text: &str, width: usize) -> String {
     if is_long(&text) && text.starts_with(AHEAD) {
         return shorten(&text.replacen(AHEAD_OF, "", 1), width);
     }
+    if let Some(waits) = text.strip_prefix("runnable, ").filter(|_| is_long(&text)) {
+        text = if is_long(waits) { "runnable".to_owned() } else { waits.to_owned() };
+    }
     if is_long(&text) {
         let waits = ["waiting for the ", "waiting for a "];
         let what = waits.iter().find_map(|wait| text.strip_prefix(wait));
@@ -225,18 +247,28 @@ pub(super) fn fitted(text: &str, width: usize) -> String {
         text = format!("{first} +{more})");
     }
     if let Some((function, place)) = text.rsplit_once(" (").filter(|_| is_long(&text)) {
-        let start = function.rfind(' ').map_or(0, |blank| blank + 1);
+        // A name may have blanks: `<A as B>::f`.
+        let names = [" from ", " in ", " "].into_iter();
+        let start = names.filter_map(|word| Some(function.rfind(word)? + word.len())).next();
+        let start = start.unwrap_or(0);
         let (before, name) = function.split_at(start);
         let last = name.rsplit_once(['.', ':']).map(|(_, last)| format!("…{last}"));
         let name = last.unwrap_or_else(|| name.to_owned());
         let waits = before.trim_end().trim_end_matches(" in").trim_end_matches(" from");
         let all = [format!("{before}{name}"), format!("{waits} {name}"), waits.to_owned()];
-        let all = all.map(|what| format!("{what} ({place}"));
-        text = all
-            .iter()
-            .find(|text| !is_long(text) && !text.starts_with(' '))
-            .unwrap_or(&all[0])
-            .clone();
+        let [whole, brief, what] = all.map(|what| format!("{what} ({place}"));
+        // Of code, the line alone; of a call, its name.
+        let last = match place.contains(':') {
+            true => ["", place.trim_end_matches(')')],
+            false => [waits, waits.trim_start_matches("blocked in ")],
+        };
+        let [waits, last] = last.map(str::to_owned);
+        let is_short = |text: &String| !text.is_empty() && !is_long(text) && !text.starts_with(' ');
+        let mut all = [whole.clone(), brief, what, waits, last].into_iter();
+        text = all.find(is_short).unwrap_or(whole);
+    }
+    if let Some((what, _)) = text.split_once(" of the thread ").filter(|_| is_long(&text)) {
+        text = what.to_owned();
     }
     shorten(&text, width)
 }

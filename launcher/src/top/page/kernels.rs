@@ -9,8 +9,8 @@ use stage2_contract::text::shorten_kernel;
 use stage2_live::class_label;
 
 use super::{
-    KERNEL_COLUMNS, KernelOrder, Row, View, WIDE, WITH_CALLS, bold, marked, most_columns, padded,
-    part, plain, share, short, unit,
+    KERNEL_COLUMNS, KernelOrder, Row, View, WIDE, WITH_CALLS, bold, clip, marked, padded, part,
+    plain, share, short, unit,
 };
 
 /// The row of all copies and fills together.
@@ -97,20 +97,23 @@ pub(super) fn kernel_table(
     view.kernels_above.set(above);
     let kernels = kernels.split_off(above);
     let from = if above > 0 { format!(", from {}", above + 1) } else { String::new() };
-    let from = format!("KERNEL IN {}{from}", row.label());
     // Of the processes whose work is recorded.
     let calls = row.recorded;
     let (has_calls, is_wide) = (width >= WITH_CALLS && calls > 0.0, width >= WIDE);
     let besides = 41 + if has_calls { 20 } else { 0 } + if is_wide { 16 } else { 0 };
     let longest = kernels.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-    let most = most_columns(KERNEL_COLUMNS, longest, width);
+    let most = KERNEL_COLUMNS.max(longest);
     let name_width = width.saturating_sub(besides).clamp(8, most);
+    // Its row says of which run it is.
+    let titles = [row.label(), row.name.clone()].map(|stage| format!("KERNEL IN {stage}{from}"));
+    let fits = |title: &&String| title.chars().count() <= name_width;
+    let from = titles.iter().find(fits).unwrap_or(&titles[1]);
     let per = unit(&row.sum).to_uppercase();
     let title = format!(
         "  {} {:>6}  {} {:>6} {:>8}{}{}",
         padded("CLASS", 14),
         "TIME",
-        padded(&from, name_width),
+        padded(from, name_width),
         marked("TIME", by == KernelOrder::Time),
         marked("MEAN us", by == KernelOrder::Mean),
         if has_calls {
@@ -123,16 +126,25 @@ pub(super) fn kernel_table(
     let mut lines = vec![bold(&title, width)];
     // The last line is the sum of those that have no room.
     let is_cut = kernels.len() + usize::from(!others.is_empty()) > shown;
-    let single = if is_cut { shown.saturating_sub(1) } else { kernels.len() };
+    // Those that are not looked for have another row than those that have no room.
+    let sums = if others.is_empty() { 1 } else { 2 };
+    let single = if is_cut { shown.saturating_sub(sums) } else { kernels.len() };
     view.kernels_shown.set(single.max(1));
     let (top, rest) = kernels.split_at_checked(single).unwrap_or((&[], &kernels));
-    let rest: Vec<_> = rest.iter().chain(&others).collect();
-    let beyond = rest.iter().fold((0u64, 0u64), |sum, (_, (ns, n))| {
-        (sum.0.saturating_add(*ns), sum.1.saturating_add(*n))
-    });
-    let others = format!("{} others", rest.len());
-    let others = (!rest.is_empty()).then_some((others.as_str(), beyond));
-    let mut top = top.iter().copied().chain(others);
+    let sum_of_rows = |rows: &[(&str, (u64, u64))], what: &str| {
+        let sum = rows.iter().fold((0u64, 0u64), |sum, (_, (ns, n))| {
+            (sum.0.saturating_add(*ns), sum.1.saturating_add(*n))
+        });
+        (!rows.is_empty()).then(|| (format!("{} {what}", rows.len()), sum))
+    };
+    let what = if others.is_empty() { "others" } else { "more match" };
+    let sums = [sum_of_rows(rest, what), sum_of_rows(&others, "others")];
+    let sums = sums.iter().flatten().map(|(name, sum)| (name.as_str(), *sum));
+    let top: Vec<_> = top.iter().copied().chain(sums).collect();
+    let mut same: BTreeMap<String, usize> = BTreeMap::new();
+    let shortened = |name: &str| shorten_kernel(name, name_width);
+    top.iter().for_each(|(name, _)| *same.entry(shortened(name)).or_default() += 1);
+    let mut top = top.iter().copied();
     // The same of the classes. The copies have a line that these do not need.
     let copies_row = copies_row.filter(|_| classes.len() < shown);
     let single = if classes.len() > shown { shown.saturating_sub(1) } else { classes.len() };
@@ -166,7 +178,14 @@ pub(super) fn kernel_table(
             let mean = mean_ns(sum).map(|ns| short(ns as f64 / 1e3));
             (name, part(sum.0, total), mean.unwrap_or_default())
         });
-        let (class, name) = (padded(&class, 14), shorten_kernel(name, name_width));
+        let class = padded(&class, 14);
+        let name = match shortened(name) {
+            // What was left out may tell it apart.
+            same_name if same.get(&same_name).is_some_and(|rows| *rows > 1) => {
+                format!("{}…", clip(name, name_width.saturating_sub(1)))
+            }
+            name => name,
+        };
         let text = format!(
             "  {class} {class_part:>6}  {name:name_width$} {kernel_part:>6} {mean:>8}{more}"
         );

@@ -13,7 +13,7 @@ use stage2_model::{HostCause, LATE_ERRORS_SURE};
 use super::head::age;
 use super::hosts::{fitted, most_causes};
 use super::runs::names_apart;
-use super::stages::RUN_COLUMNS;
+use super::stages::{RUN_COLUMNS, TOKENS, TOKENS_IN_CALLS};
 use super::{
     HOST_COLUMNS, ProcessOrder, Row, View, WIDE, WITH_CALLS, bold, coloured, id, in_brackets,
     is_incomplete, is_old, is_silent, lost, lost_count, lost_text, marked, missing, most_columns,
@@ -85,10 +85,12 @@ fn of_stage<'p>(process: &'p Watched, row: Option<&Row>) -> Option<&'p StageNumb
 /// The processes in the order of their rows; without another one, that of their ranks.
 pub(super) fn sorted_processes<'v>(view: &'v View, row: Option<&Row>) -> Vec<&'v Watched> {
     // One without GPU work and calls, of which nothing is missing, has nothing to show next to one with work, unless it
-    // waits for a start.
+    // waits for a start, or is not read yet.
     let is_idle = |of: &&Watched| {
         let has_calls = of.window.stages.values().any(|sum| sum.each().0 > 0);
-        of.counts.work == 0 && !has_calls && lost(of) == 0 && !is_incomplete(of) && has_file(of)
+        let is_unread = of.is_behind && of.pid > 0;
+        let has_none = of.counts.work == 0 && !has_calls && lost(of) == 0 && !is_incomplete(of);
+        has_none && has_file(of) && !is_unread
     };
     let mut all: Vec<&Watched> = view.look.processes.iter().collect();
     if all.iter().any(|process| has_file(process) && !is_idle(process)) {
@@ -223,7 +225,6 @@ pub(super) fn processes(
     width: usize,
 ) -> Vec<Line<'static>> {
     let waits = row.map(|row| waits(view, &row.name)).unwrap_or_default();
-    let has_work = |process: &Watched| process.counts.work > 0;
     // In the stage of the row, each run has its own.
     let of_stages = rows.iter().filter(|of| row.is_some_and(|row| row.name == of.name));
     let late: Vec<(&Row, &Watched, &str)> = of_stages
@@ -298,7 +299,9 @@ pub(super) fn processes(
     let start = format!("  {:>4} {:>7} {host} {state_title}", "RANK", "PID");
     let mut title = line_of(start, &titles.clone().map(|(title, _)| title));
     if width >= WIDE {
-        title.push_str(" TOKENS/S  TRACE FILE");
+        let is_over = view.look.processes.iter().any(|process| process.window.is_whole);
+        let tokens = if is_over { TOKENS_IN_CALLS } else { TOKENS };
+        title.push_str(&format!(" {tokens}  TRACE FILE"));
     }
     let mut lines = vec![bold(&title, width)];
     // A process is worth more than how many have no room.
@@ -319,7 +322,9 @@ pub(super) fn processes(
         let lost = lost_text(lost(process), is_incomplete(process), lost_count);
         let is_whole = lost == "0";
         let wait = waits.get(&id(process)).copied().flatten().filter(|_| is_known);
-        let busy = sum.filter(|_| has_work(process) && is_known).and_then(StageNumbers::busy_share);
+        // Of the history, the sums follow.
+        let has_work = |sum: &&StageNumbers| process.counts.work > 0 || sum.launches > 0;
+        let busy = sum.filter(|sum| has_work(sum) && is_known).and_then(StageNumbers::busy_share);
         // What only the settings state is by the rates of calls, as in the row of the stage.
         let of_row = rows.iter().filter(|of| of.with_tokens == 0 && is_of_row(of, process));
         let mut of_row = of_row.filter(|of| row.is_some_and(|row| row.name == of.name));
@@ -342,7 +347,7 @@ pub(super) fn processes(
             or_dash(busy.map(share)),
             format!("{}{}", or_dash(wait.map(in_brackets)), if is_late { "*" } else { " " }),
             or_dash(gpu),
-            or_dash((!view.look.is_reading).then_some(lost)),
+            if view.is_unread(process) { "reading".to_owned() } else { lost },
         ];
         let mut text = line_of(start, &cells);
         if width >= WIDE {

@@ -22,7 +22,7 @@ const STAGE_OF_RUN_LEAST: usize = 10;
 
 /// Columns of a stage and their widths. The last ones need a wide terminal, or stages without tokens, and so does P90, which
 /// gives way to all up to RATE.
-const STAGE_TITLES: [(&str, usize); 14] = [
+const STAGE_TITLES: [(&str, usize); 16] = [
     ("PER", 4),
     (P50, 7),
     (P90, 7),
@@ -33,8 +33,10 @@ const STAGE_TITLES: [(&str, usize); 14] = [
     ("IDLE", 5),
     (OTHER, 5),
     (TOKENS, 8),
+    (TOKENS_IN_CALLS, 8),
     (REQUESTS, 5),
     (RATE, 12),
+    (RATE_BRIEF, 7),
     (WORK_EACH, 11),
     (WORK, 7),
 ];
@@ -46,10 +48,14 @@ const OTHER_LEAST: f64 = 0.01;
 /// A part of BUSY, in brackets; only where ranks communicate.
 const WAIT: &str = "(WAIT)";
 /// Only where a stage has them.
-const TOKENS: &str = "TOKENS/S";
+pub(super) const TOKENS: &str = "TOKENS/S";
+/// After the end, as in a report: per second that is spent in calls.
+pub(super) const TOKENS_IN_CALLS: &str = "T/CALL-S";
 const REQUESTS: &str = "REQS";
 /// Only while a run goes on: rates of the last seconds, which a report does not have. Each cell has its unit.
 const RATE: &str = "RATE";
+/// Without units, which are those of PER.
+const RATE_BRIEF: &str = "RATE/S";
 const WORK: &str = "WORK/S";
 const P90: &str = "P90 ms";
 /// Of fewer, it is the longest one.
@@ -91,7 +97,7 @@ pub(super) fn whose_times(
     let mut ranks: Vec<String> = rows.iter().filter_map(rank_of).collect();
     ranks.dedup();
     let rank = listed(&ranks, RANKS_NAMED);
-    let of_rank = [P50, P90, P99, TOKENS, REQUESTS];
+    let of_rank = [P50, P90, P99, TOKENS_IN_CALLS, REQUESTS];
     let columns = columns(view, rows, width).shown;
     let columns = columns.iter().filter(|title| of_rank.contains(title));
     let names: Vec<&str> = columns.map(|title| title.trim_end_matches(" ms")).collect();
@@ -148,26 +154,34 @@ fn columns(view: &View, rows: &[Row], width: usize) -> Columns {
         _ => true,
     });
     let has_p99 = before + parts.map(|(_, width)| width + 1).sum::<usize>() <= width;
-    let is_there = |title: &str| match title {
-        P99 => has_p99,
-        WAIT => has_waits,
-        OTHER => has_other,
-        TOKENS => has_rate || sums(|sum| sum.steps_with_tokens > 0),
-        REQUESTS => sums(|sum| sum.steps_with_requests > 0),
-        RATE | WORK => !is_over,
-        _ => true,
-    };
-    let mut end = before;
+    let has_tokens = has_rate || sums(|sum| sum.steps_with_tokens > 0);
+    let has_requests = sums(|sum| sum.steps_with_requests > 0);
     let is_p90 = |column: &&(&str, usize)| column.0 == P90;
-    let after = 1 + STAGE_TITLES.iter().position(|(title, _)| *title == RATE).unwrap_or(0);
+    let after = 1 + STAGE_TITLES.iter().position(|(title, _)| *title == RATE_BRIEF).unwrap_or(0);
     let (first, last) = STAGE_TITLES.split_at(after);
-    let first = first.iter().filter(|column| !is_p90(column));
-    let by_worth = first.chain(STAGE_TITLES.iter().filter(is_p90)).chain(last);
-    let fits = by_worth.filter(|(title, _)| is_there(title)).take_while(|column| {
-        end += 1 + column.1;
-        end <= width
-    });
-    let fits: Vec<&str> = fits.map(|(title, _)| *title).collect();
+    let that_fit = |rate: &str| {
+        let is_there = |title: &str| match title {
+            P99 => has_p99,
+            WAIT => has_waits,
+            OTHER => has_other,
+            TOKENS => has_tokens && !is_over,
+            TOKENS_IN_CALLS => has_tokens && is_over,
+            REQUESTS => has_requests,
+            RATE | RATE_BRIEF => !is_over && title == rate,
+            WORK => !is_over,
+            _ => true,
+        };
+        let mut end = before;
+        let first = first.iter().filter(|column| !is_p90(column));
+        let by_worth = first.chain(STAGE_TITLES.iter().filter(is_p90)).chain(last);
+        let fits = by_worth.filter(|(title, _)| is_there(title)).take_while(|column| {
+            end += 1 + column.1;
+            end <= width
+        });
+        fits.map(|(title, _)| *title).collect::<Vec<&str>>()
+    };
+    let with_units = Some(that_fit(RATE)).filter(|fits| is_over || fits.contains(&RATE));
+    let fits = with_units.unwrap_or_else(|| that_fit(RATE_BRIEF));
     let titles = STAGE_TITLES.iter().map(|(title, _)| *title);
     Columns { run, name, shown: titles.filter(|title| fits.contains(title)).collect() }
 }
@@ -229,8 +243,10 @@ pub(super) fn stage_table(
             or_dash(row.idle.map(share)),
             or_dash(row.other.map(share)),
             or_dash(row.tokens_per_s.map(short)),
+            or_dash(row.tokens_per_s.map(short)),
             or_dash(row.requests.map(short)),
             or_dash(row.each_per_s.map(|rate| format!("{} {}s/s", short(rate), row.unit))),
+            or_dash(row.each_per_s.map(short)),
             or_dash(per_each.map(|work| format!("{}/{}", short(work), row.unit))),
             or_dash((row.launches_per_s > 0.0).then(|| short(row.launches_per_s))),
         ];

@@ -167,10 +167,23 @@ fn all_that_matters_fits_into_80_by_24_without_colour() {
     );
     let row = shown_later.iter().find(|line| line.contains(" 72 node-1")).expect("a process");
     assert!(row.contains(" reading ") && row.contains("50.0"), "{shown_later:#?}");
+    // What the process does, and whether its file is read, are two things.
     later.phases = vec![(72, "on".to_owned())];
-    assert!(text(&later, 80, 24).contains(row), "a socket does not read its file");
+    let shown_later = text(&later, 80, 24);
+    let row = shown_later.iter().find(|line| line.contains(" 72 node-1")).expect("a process");
+    assert!(row.contains(" recording ") && row.ends_with(" reading"), "{shown_later:#?}");
     later.look.sums_lag = true;
-    assert_eq!(text(&later, 80, 24)[1], "lost 0  GPU work: reading", "no sums of a part");
+    let shown_later = text(&later, 80, 24);
+    assert_eq!(shown_later[1], "lost 0  GPU work: reading", "no sums of a part");
+    // Its present was read first: the same words for both would be progress that begins again.
+    assert!(
+        shown_later[0].contains(", reading history: 120 of 300 MB, 9 s left"),
+        "{shown_later:#?}"
+    );
+    begun.look.sums_lag = true;
+    let first = text(&begun, 80, 24).swap_remove(0);
+    assert!(first.contains("  finding the last 10 s: 120 of 300 MB, 9 s left"), "{first}");
+    begun.look.sums_lag = false;
     // Those of a past that is read are shown with their time, and nothing that is taken for the present or for all.
     let whole = shown_first.join("\n");
     for part in ["> decode", "gemm", "50.0", "(all stages, 10 s ending 3 s ago)", " reading "] {
@@ -465,7 +478,7 @@ fn a_run_is_over_when_all_its_files_are_and_no_process_has_a_socket() {
 fn what_has_no_room_is_said_to_be_missing() {
     let (view, _) = sample("vllm_two_gpus");
     for (width, height, whose) in [
-        (80, 24, "  P50, P99, TOKENS/S: rank 0, as in a report; other columns: all ranks together"),
+        (80, 24, "  P50, P99, T/CALL-S: rank 0, as in a report; other columns: all ranks together"),
         (60, 20, "  P50: rank 0; other columns: all ranks together"),
     ] {
         let shown = text(&view, width, height);

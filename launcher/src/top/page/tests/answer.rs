@@ -27,6 +27,9 @@ fn what_limits_the_stage_is_in_the_first_lines() {
     assert_eq!(answer([20, 10, 0], 120), idle);
     let narrow = answer([20, 10, 0], 80);
     assert!(narrow.ends_with(" in all stages: …schedule (scheduler.py:212)"), "{narrow}");
+    // Rather than the function, a word of the label goes.
+    let narrow = answer([20, 10, 0], 76);
+    assert!(narrow.ends_with(", first in all stages: …schedule (scheduler.py:212)"), "{narrow}");
 }
 
 #[test]

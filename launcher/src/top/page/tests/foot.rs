@@ -31,16 +31,16 @@ fn a_question_names_what_it_costs() {
     let mut view = view();
     view.state.asked = Some(Switch::Start([71, 72].into()));
     let shown = text(&view, 80, 24);
-    assert_eq!(shown[22], "start recording 2 processes? y: start, any other key: no", "it is paid");
+    let asked = |what: &str| [format!("{what}?"), "y: start, any other key: no".to_owned()];
+    assert_eq!(shown[22..], asked("start recording 2 processes"), "it is paid, and no other key");
     view.look.processes[1].counts.work = 0;
     let shown = text(&view, 80, 24);
-    let at =
-        shown.iter().position(|line| line.starts_with("start recording 2 processes? y: start"));
+    let at = shown.iter().position(|line| line == "start recording 2 processes?");
     let cost = shown[at.expect("a question") + 1..23].join(" ");
     assert_eq!(cost.split_whitespace().collect::<Vec<_>>().join(" "), START_COST);
     view.state.asked = Some(Switch::Stop([72].into()));
     let shown = text(&view, 80, 24);
-    assert_eq!(shown[22], "stop recording process 72? y: stop, any other key: no");
+    assert_eq!(shown[22..], ["stop recording process 72?", "y: stop, any other key: no"]);
     // What the key would do is of the process that is shown alone.
     view.state.asked = None;
     view.phases = vec![(71, "on".into()), (72, "dormant".into())];
@@ -97,17 +97,19 @@ fn the_keys_are_those_that_do_something() {
     let without = text(&View { has_report: false, ..ended }, 200, 24).swap_remove(23);
     assert!(!without.contains("freeze") && without.contains("w report"), "{without}");
     assert!(keys(&[(71, "dormant")], 200).contains("  PgUp/PgDn kernels  "));
-    assert!(keys(&[(71, "on")], 80).contains("  ←/→ process  / filter  o,t sort  ? help"));
+    assert!(keys(&[(71, "on")], 80).contains("  ←/→ process  PgUp/Dn  / filter  o,t sort  ? help"));
     // One process is neither chosen nor sorted.
     let mut one = View { phases: vec![(71, "on".to_owned())], ..view() };
     one.look.processes.truncate(1);
     let last = |view: &View| text(view, 80, 24).swap_remove(23);
-    let all = "q quit  s stop  j/k stage  PgDn  / filter  t sort  f freeze  w report  ? help";
+    let all = "q quit  s stop  j/k stage  PgUp/Dn  / filter  t sort  f freeze  w report  ? help";
     assert_eq!(last(&one), all);
     let ended = View { ended: Some("Ended".into()), has_report: true, phases: Vec::new(), ..one };
     assert_eq!(last(&ended), "q quit  j/k stage  PgUp/PgDn kernels  / filter  t sort  ? help");
-    assert_eq!(
-        text(&ended, 50, 24).swap_remove(23),
-        "q quit  j/k stage  PgDn  / filter  t sort  ? help"
-    );
+    for (width, keys) in [
+        (52, "q quit  j/k stage  PgUp/Dn  / filter  t sort  ? help"),
+        (50, "q quit  j/k stage  / filter  t sort  ? help"),
+    ] {
+        assert_eq!(text(&ended, width, 24).swap_remove(23), keys);
+    }
 }

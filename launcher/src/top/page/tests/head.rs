@@ -16,7 +16,7 @@ fn a_page_has_one_window_and_names_its_run() {
         (120, "stage2 top  vllm-sorting-of-friday  2 processes", "last 3.5 s"),
         (80, "vllm-sorting-of-friday  2 processes", "last 3.5 s"),
         (60, "vllm-sor", "2 recording  3 s behind"),
-        (40, "vllm-", "last 3.5 s"),
+        (40, "vllm-", "2 processes  3 s behind"),
         (30, "vllm-", "3 s behind"),
     ] {
         let first = &text(&view, width, 24)[0];

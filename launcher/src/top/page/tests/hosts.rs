@@ -63,13 +63,13 @@ fn the_causes_of_idle_time_have_a_line_each_and_more_where_there_is_room() {
     let line = "Scheduler.schedule (scheduler.py:212)";
     let two = text(&view, 80, 24);
     let [first, second] =
-        ["rank 0", "rank 1"].map(|who| format!("  {who:>8}   35.0%  41.0%  {line}; rest 59.0%"));
+        ["rank 0", "rank 1"].map(|who| format!("  {who:>8}   35.0%  41.0%  {line}; rest 59%"));
     let gil = "                    22.0%  GIL held by 'detokenizer' …schedule (scheduler.py:99)";
     assert_eq!(of_hosts(&two), [first.as_str(), second.as_str()], "{two:#?}");
-    assert!(of_hosts(&text(&view, 100, 50)).len() == 6);
+    assert!(of_hosts(&text(&view, 100, 50)).len() == 8);
     view.look.processes.truncate(1);
     let one = text(&view, 80, 24);
-    let alone = first.replace("; rest 59.0%", "");
+    let alone = first.replace("; rest 59%", "");
     let expected = [
         alone.as_str(),
         gil,
@@ -114,10 +114,75 @@ fn where_there_is_no_cause_the_reason_and_the_limits_of_samples_are_said() {
     let shown = text(&view, 80, 24);
     let expected = [
         "    rank 0   35.0%  41.0%  code",
-        "                    22.0%  waiting for the GIL held by 'detokenizer'; rest 37.0%",
+        "                    22.0%  waiting for the GIL held by 'detokenizer'; rest 37%",
         "                           the memory layout of Python 3.9 is not known: sample…",
     ];
     assert_eq!(of_hosts(&shown), expected, "{shown:#?}");
+}
+
+/// Hazard (Watching what runs): On a small terminal, a cause that takes a third of the time is a part of the rest, and a line
+///  explains something else.
+/// Promise: Each cause of 10 % has a line before why causes are in no code has one, and before the last kernels. The title
+///  then states that reason.
+#[test]
+fn a_large_cause_has_a_line_before_notes_and_the_last_kernels() {
+    let page = |ranks: usize, causes: &[f64], height: usize| {
+        let mut view = view();
+        view.look.processes.truncate(ranks);
+        for process in &mut view.look.processes {
+            let cause = |percent: &f64| HostCause {
+                kind: HostCauseKind::NativeCode,
+                thread: Some(format!("lane {percent}")),
+                percent: *percent,
+                ..HostCause::default()
+            };
+            let host = &mut process.window.host;
+            host.causes = causes.iter().map(cause).collect();
+            host.note = Some("no Python interpreter was found".into());
+        }
+        text(&view, 80, height)
+    };
+    let note = |shown: &[String]| {
+        let at = |line: &String| line.contains("no Python interpreter");
+        shown.iter().filter(|line| at(line)).cloned().collect::<Vec<_>>()
+    };
+    for (causes, height) in
+        [(&[33.0, 31.0, 29.0][..], 24), (&[30.0, 29.0, 20.0, 19.0], 24), (&[33.0, 31.0], 20)]
+    {
+        let shown = page(1, causes, height);
+        let lines = of_hosts(&shown);
+        for percent in causes {
+            let line = format!(" {percent:.1}%  native code of the thread 'lane {percent}'");
+            assert!(lines.iter().any(|of| of.contains(&line)), "{line}: {shown:#?}");
+        }
+        assert_eq!(note(&shown).len(), 1, "{shown:#?}");
+        let title = shown.iter().position(|line| line.contains("KERNEL IN")).expect("a title");
+        assert!(shown[title + 2].contains(" gemm_b "), "{shown:#?}");
+    }
+    // With as many causes as lines, the title has it.
+    let shown = note(&page(2, &[40.0, 30.0], 24));
+    let title = "  HOST (all stages, last 10 s): no Python interpre";
+    assert!(shown.len() == 1 && shown[0].contains(title), "{shown:#?}");
+}
+
+#[test]
+fn of_a_line_that_is_too_long_what_is_looked_for_stays() {
+    let wait = "blocked in cuStreamSynchronize from gpu::Lane::synchronize (stage2-demo)";
+    let code = "EncoderCudaGraphManager.run_fullgraph (cudagraph_utils.py:401)";
+    let call = "a system call from <std::io::stdio::StdinLock as std::io::BufRead>::fill (guest)";
+    for (text, width, expected) in [
+        (call, 53, "a system call from …fill (guest)"),
+        (wait, 50, "blocked in cuStreamSynchronize (stage2-demo)"),
+        (wait, 30, "blocked in cuStreamSynchronize"),
+        (wait, 20, "cuStreamSynchronize"),
+        (code, 40, "…run_fullgraph (cudagraph_utils.py:401)"),
+        (code, 30, "cudagraph_utils.py:401"),
+        ("runnable, waiting for a processor", 25, "waiting for a processor"),
+        ("runnable, waiting for a processor", 20, "runnable"),
+        ("native code of the thread 'lane 0'", 25, "native code"),
+    ] {
+        assert_eq!(super::super::hosts::fitted(text, width), expected);
+    }
 }
 
 /// Hazard (Watching what runs): What the host did is divided otherwise than in a report.
@@ -140,6 +205,18 @@ fn what_the_host_did_in_a_stage_is_divided_as_in_a_report() {
     }
     let unused = 100.0 * of("/host/stages/0/idle_ns") / of("/host/stages/0/window_ns");
     assert!(lines[at + 1].contains(&format!("{unused:.1}%")), "{lines:#?}");
+}
+
+#[test]
+fn causes_of_all_stages_say_why_they_are_not_of_the_chosen_one() {
+    let (view, _) = sample("runner");
+    let shown = text(&view, 80, 24).join("\n");
+    assert!(shown.contains("  HOST (all stages: too few samples in decode)"), "{shown}");
+    // What is outside of ranges has no calls in which there could be samples.
+    let (mut view, _) = sample("vllm_two_gpus");
+    view.state.chosen = 3;
+    let shown = text(&view, 80, 24).join("\n");
+    assert!(shown.contains("> (outside ranges)") && shown.contains("RAN (all stages)"), "{shown}");
 }
 
 /// Not all calls are recorded: the GPU may work in the others, and the host is not sampled.

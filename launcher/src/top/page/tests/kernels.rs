@@ -60,6 +60,45 @@ fn the_shares_of_the_classes_add_up_and_copies_come_on_top() {
     assert!(low.len() > 1 && low.iter().all(|row| !row.starts_with("mem")), "{low:#?}");
 }
 
+/// Hazard (Watching what runs): Kernels that are looked for and have no room are in one sum with those that are not.
+/// Promise: Each has a row.
+#[test]
+fn kernels_that_match_and_have_no_room_are_counted_apart() {
+    let mut view = view();
+    view.state.filter = "gemm_".into();
+    for process in &mut view.look.processes {
+        process.window.kernels.iter_mut().for_each(|kernel| kernel.class = 2);
+        process.window.kernels.iter_mut().skip(5).for_each(|of| of.name.insert_str(0, "gemm_"));
+    }
+    let shown = text(&view, 80, 20).join("\n");
+    assert!(shown.contains("  2 more match ") && shown.contains("  3 others "), "{shown}");
+    let whole = text(&view, 80, 60).join("\n");
+    assert!(!whole.contains(" match ") && whole.contains("  3 others "), "{whole}");
+    // And the key to the former is there.
+    view.look.processes.truncate(1);
+    let keys = text(&view, 80, 20).swap_remove(19);
+    assert!(keys.starts_with("Esc clears /gemm_  ") && keys.contains("  PgUp/Dn  "), "{keys}");
+}
+
+#[test]
+fn names_of_kernels_have_the_width_that_is_free() {
+    let mut view = view();
+    let name = format!("distribution_kernel<{}>", "uniform_and_transform, ".repeat(4));
+    view.look.processes[0].window.kernels[0].name.clone_from(&name);
+    assert!(text(&view, 200, 50).join("\n").contains(&name));
+    // Two of which the same is left stay apart.
+    let names =
+        ["BFloat16", "float"].map(|of| format!("fill<transform<{of}, {}>>", "x, ".repeat(30)));
+    for (kernel, name) in view.look.processes[0].window.kernels.iter_mut().zip(&names) {
+        kernel.name.clone_from(name);
+    }
+    let shown = text(&view, 100, 50).join("\n");
+    assert!(
+        shown.contains(" fill<transform<BFloat16") && shown.contains(" fill<transform<float"),
+        "{shown}"
+    );
+}
+
 #[test]
 fn the_kernels_of_one_process_alone_can_be_scrolled() {
     let mut view = view();

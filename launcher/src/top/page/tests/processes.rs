@@ -154,6 +154,31 @@ fn a_process_without_work_is_listed_next_to_a_dormant_one() {
     assert_eq!(pids(&view), [72]);
 }
 
+/// Hazard (Watching what runs): A process is recorded, its file is not read yet, and a key acts on what the page does not show.
+/// Promise: It has a row and is counted. What it does, and that its file is read, are in two columns.
+#[test]
+fn a_process_that_is_not_read_yet_has_a_row() {
+    let mut view = view();
+    view.look.catches_up = true;
+    view.phases = vec![(71, "on".to_owned()), (72, "on".to_owned())];
+    let [_, late] = &mut view.look.processes[..] else { panic!("two processes") };
+    *late = Watched { host: "node-1".into(), pid: 72, is_behind: true, ..Watched::default() };
+    (late.state, late.file) = (FileState::Growing, "/srv/run/collector/node-1-72.s2t".into());
+    let shown = text(&view, 80, 24);
+    assert!(shown[0].contains("2 processes, 2 recording"), "{shown:#?}");
+    let row = shown.iter().find(|line| line.contains(" 72 node-1 ")).expect("a row");
+    assert!(row.contains(" recording ") && row.ends_with(" reading"), "{row}");
+    // Without a socket it may have ended.
+    view.phases.pop();
+    let shown = text(&view, 80, 24);
+    assert!(shown[0].contains("2 processes, 1 recording"), "{shown:#?}");
+    // Before the history is read, the busy time of the last seconds is known.
+    view.look.processes[0].counts.work = 0;
+    let shown = text(&view, 80, 24);
+    let row = shown.iter().find(|line| line.contains(" 71 node-1 ")).expect("a row");
+    assert!(row.contains(" 70.0% 65.0% "), "{row}");
+}
+
 /// Hazard (Watching what runs): Another stage is chosen, and nothing says that the numbers of the ranks are of that one.
 /// Promise: The title of the ranks names the stage at any width, without hiding a host or moving a column.
 #[test]

@@ -40,6 +40,10 @@ fn a_run_that_ended_next_to_a_live_one_has_its_age_and_no_rates() {
         process.window.stages.get_mut("decode").expect("a stage").tokens = 2_000;
     }
     view.phases.clear();
+    // Where its units have no room, a rate has none.
+    let shown = text(&view, 80, 30);
+    assert!(shown.iter().any(|line| line.ends_with(" TOKENS/S  REQS  RATE/S")), "{shown:#?}");
+    assert!(shown.iter().any(|line| line.ends_with("   200  32.0    20.0")), "{shown:#?}");
     let rates = |view: &View| {
         let shown = text(view, 160, 40);
         let has = |run: &str, part: &str| {
@@ -169,6 +173,19 @@ fn no_number_is_of_two_runs() {
             assert_eq!(kernels[0], kernels[1], "{name} {}", row.name);
         }
     }
+    // The line about the chosen stage names the run as its row does, rather than cut what it says.
+    let name = |run: &str| format!("/srv/{run}/collector/a.s2t");
+    let mut long = both.clone();
+    for (process, run) in
+        long.look.processes.iter_mut().zip(["20261130-162512-13447", "20261130-163045-18140"])
+    {
+        process.file = name(run);
+    }
+    let answer = text(&long, 80, 24).swap_remove(2);
+    let end = ": sorting_scheduler.py:18";
+    assert!(answer.starts_with("decode of …13447: ") && answer.ends_with(end), "{answer}");
+    long.state.only = Some(id(&long.look.processes[0]));
+    assert_eq!(text(&long, 80, 24).swap_remove(2), answer);
     // One process alone is of one run.
     both.state.only = Some(id(&other.look.processes[0]));
     assert!(
