@@ -242,6 +242,7 @@ fn a_configuration_that_fails_costs_its_column_only() {
     // What is not there is told once, and leaves nothing to look at.
     assert_eq!(said.matches("`nsys` is not installed").count(), 1, "{said}");
     assert_eq!(said.matches("see what is left in").count(), 3, "{said}");
+    assert!(said.contains("error: exit status 70: no measurement: "), "{said}");
     assert!(!sandbox.path("b/round-1/nsys").exists());
     let results = results(&sandbox);
     assert_eq!(runs(&results, "untraced") + runs(&results, "untraced again"), 6);
@@ -256,15 +257,33 @@ fn a_configuration_that_fails_costs_its_column_only() {
 
 #[test]
 fn a_collector_that_leaves_nothing_is_told() {
-    let sandbox = sandbox(false);
-    let told = bench(&sandbox, &["--rounds", "1", "--", "true"]).assert().code(70);
-    let page = common::read(&sandbox.path("b/bench.md"));
-    assert!(page.contains("launched no GPU work, so there is nothing to compare"), "{page}");
-    assert!(!page.contains('|') && page.lines().count() == 3, "{page}");
-    told.stdout(page).stderr(contains("no measurement").not());
-    let results = results(&sandbox);
-    let why = configuration(&results, "collector")["failed"].as_str().expect("a reason");
-    assert!(why.contains("there is no trace file"), "{why}");
+    let has_gpu = std::path::Path::new("/dev/nvidiactl").exists();
+    // A named CUPTI may be that of a simulated GPU, which asks for no driver.
+    for (cupti, quiet) in [(None, false), (None, true), (Some("/no.so"), false)] {
+        let sandbox = sandbox(false);
+        let words = [if quiet { "-q" } else { "-v" }, "--rounds", "1", "--", "true"];
+        let mut command = bench(&sandbox, &words);
+        cupti.map(|path| command.env("STAGE2_CUPTI", path));
+        let told = command.assert().code(70);
+        let why = match cupti.is_some() || has_gpu {
+            true => "the workload launched no GPU work",
+            false => "no GPU: ",
+        };
+        let page = common::read(&sandbox.path("b/bench.md"));
+        assert!(page.contains(&format!("There is nothing to compare: {why}")), "{page}");
+        assert!(!page.contains('|') && !page.contains("overhead"), "{page}");
+        let (said, stdout) = (stderr(&told), stdout(&told));
+        assert_eq!(stdout, page);
+        let before = format!("warning: the collector will record no GPU work: {why}");
+        assert_eq!(said.contains(&before), why == "no GPU: " && !quiet, "{said}");
+        let end = said.lines().last().expect("an error");
+        let (what, remedy) = end.split_once("; ").expect("a hint");
+        assert!(what.contains(&format!("error: exit status 70: no measurement: {why}")), "{said}");
+        assert!(remedy.contains("a GPU") || remedy.contains("uses the GPU"), "{said}");
+        let results = results(&sandbox);
+        let why = configuration(&results, "collector")["failed"].as_str().expect("a reason");
+        assert!(why.contains("there is no trace file"), "{why}");
+    }
 }
 
 #[test]

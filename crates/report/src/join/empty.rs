@@ -405,24 +405,31 @@ fn of_run(report: &Report) -> Vec<EmptyReason> {
     let absent = report.run.environment.iter().find(|fact| fact.key == "gpu.absent");
     if let Some(absent) = absent
         && !(started || report.simulated || *files_refused > 0)
-        && !absent.value.starts_with(COULD_NOT_ASK)
     {
-        let mut words = report.run.command.iter().flatten();
-        let is_demo =
-            words.any(|word| word.ends_with(DEMO)) && words.any(|w| w.ends_with("simulated"));
-        reasons.push(if is_demo {
-            let why = "the simulated GPU comes with its own CUPTI library, which was not loaded";
-            reason(EmptyCause::NoGpu, why, NAME_SIMULATOR)
-        } else {
-            reason(
-                EmptyCause::NoGpu,
-                format!("no GPU: {}", absent.value),
-                "run on a machine with a GPU and its driver, in a container with `--gpus all`; \
-             `stage2-launch demo` shows the reports with a simulated GPU",
-            )
-        });
+        reasons.extend(no_gpu(&absent.value, report.run.command.as_deref().unwrap_or_default()));
     }
     reasons
+}
+
+/// Why a command records no GPU work on a machine where `absent` says why there is no GPU.
+pub fn no_gpu(absent: &str, command: &[String]) -> Option<EmptyReason> {
+    let mut words = command.iter();
+    let is_demo =
+        words.any(|word| word.ends_with(DEMO)) && words.any(|word| word.ends_with("simulated"));
+    if absent.starts_with(COULD_NOT_ASK) {
+        return None;
+    }
+    Some(if is_demo {
+        let why = "the simulated GPU comes with its own CUPTI library, which was not loaded";
+        reason(EmptyCause::NoGpu, why, NAME_SIMULATOR)
+    } else {
+        reason(
+            EmptyCause::NoGpu,
+            format!("no GPU: {absent}"),
+            "run on a machine with a GPU and its driver, in a container with `--gpus all`; \
+             `stage2-launch demo` shows the reports with a simulated GPU",
+        )
+    })
 }
 
 /// What to do about a workload that a signal or its time limit ended before it used the GPU.

@@ -7,7 +7,7 @@ use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{grouped, ratio3};
 use stage2_contract::text::{code, shorten, wrapped};
 use stage2_model::finding::Id;
-use stage2_model::{Finding, WorkloadExit};
+use stage2_model::{EmptyReason, Finding, WorkloadExit};
 use stage2_read::trace::stats::median;
 use stage2_render::table::Table;
 use stage2_report::join::overhead::{InForce, LIMIT, lighter};
@@ -92,6 +92,21 @@ impl Results {
         let is_profiler = |of: Tracing| matches!(of, Tracing::Collector | Tracing::Nsys);
         let has_profilers = self.configurations.iter().any(|of| is_profiler(of.tracing));
         self.rows.iter().any(|row| !has_profilers || is_profiler(row.tracing)) && !is_idle(self)
+    }
+
+    /// Why no profiler was measured, and what to do about it.
+    pub(super) fn unmeasured(&self, no_gpu: Option<&EmptyReason>) -> (String, String) {
+        if let Some(EmptyReason { why, remedy, .. }) = no_gpu {
+            return (why.clone(), remedy.clone());
+        }
+        if is_idle(self) {
+            return (IDLE.to_owned(), USE_GPU.to_owned());
+        }
+        let failed = |of: &Configuration| Some(format!("{}: {}", of.name, of.failed.as_ref()?));
+        let last = self.configurations.iter().filter(|of| of.tracing != Tracing::Nsys);
+        let why = last.filter_map(failed).last();
+        let why = why.unwrap_or_else(|| "no profiler ran to its end".to_owned());
+        (why, "solve this, and run it again".to_owned())
     }
 
     pub(super) fn compare(&mut self) {
@@ -361,14 +376,15 @@ fn is_idle(results: &Results) -> bool {
         && !results.configurations.iter().flat_map(|of| &of.runs).any(has_work)
 }
 
-pub(super) fn page(results: &Results) -> String {
+const IDLE: &str = "the workload launched no GPU work";
+const USE_GPU: &str = "name a command that uses the GPU; if this one does, \
+                       `stage2-launch --light -- COMMAND` shows why nothing was recorded";
+
+pub(super) fn page(results: &Results, no_gpu: Option<&EmptyReason>) -> String {
     let mut page = String::from("# Benchmark\n\n");
     if is_idle(results) {
-        page.push_str(
-            "The workload launched no GPU work, so there is nothing to compare: the only \
-             overhead is at startup. To do: name a command that uses the GPU; if this one does, \
-             `stage2-launch --light -- COMMAND` shows why nothing was recorded.\n",
-        );
+        let (why, remedy) = results.unmeasured(no_gpu);
+        page.push_str(&format!("There is nothing to compare: {why}. To do: {remedy}.\n"));
         page.extend(results.findings.iter().map(Finding::item));
         return page;
     }
