@@ -101,6 +101,17 @@ pub(super) fn tell_answer(
         let seconds = ms as f64 / 1000.0;
         lines.insert(0, ("ended", format!("interrupted after {seconds:.1} s")));
     }
+    // Of a run, the command may name the model; whoever merges has to.
+    let is_merge = record.passes.iter().any(|pass| !pass.merged.is_empty());
+    let has_floor = lines.iter().any(|(_, text)| text.contains("floor"));
+    let evidence = || outcome.iter().flat_map(|outcome| &outcome.headline.evidence);
+    if is_merge && !has_floor && lines.iter().any(|(label, _)| *label == "verdict") {
+        let unknown = evidence().find_map(|line| line.strip_prefix("floor: "));
+        let at = lines.iter().position(|(label, _)| [WARNINGS, "coverage"].contains(label));
+        let line = unknown.map(|text| ("floor", text.to_owned()));
+        let at = at.unwrap_or(lines.len());
+        lines.splice(at..at, line);
+    }
     // Those of a demo are not told above.
     let told = record.report_findings.iter().filter(|of| of.severity == Severity::Warning).count();
     for (_, text) in lines.iter_mut().filter(|(label, _)| *label == WARNINGS && !record.is_demo()) {
