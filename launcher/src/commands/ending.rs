@@ -5,9 +5,10 @@ use std::fs::File;
 use std::path::Path;
 
 use anstyle::{AnsiColor, Style};
+use serde::Deserialize as _;
 use stage2_contract::text::visible_path;
 use stage2_model::finding::Id;
-use stage2_model::{AnswerLine, EndedBy, Finding, PassStatus, Severity, Status};
+use stage2_model::{AnswerLine, EmptyReason, EndedBy, Finding, PassStatus, Severity, Status};
 
 use crate::bundle::{self, Bundle, LATEST, RunFolder, RunRecord, file_list};
 use crate::config::Run;
@@ -120,6 +121,16 @@ pub(super) fn tell_answer(
             *text = format!("{number}, above");
         }
     }
+    // A cause has a line.
+    let empty = outcome.as_ref().ok().map(|outcome| &outcome.coverage["empty"]);
+    let also = empty.and_then(|empty| Vec::<EmptyReason>::deserialize(&empty["also"]).ok());
+    let coverage = lines.iter_mut().position(|(label, _)| *label == "coverage");
+    if let Some((at, also)) = coverage.zip(also.filter(|also| !also.is_empty()))
+        && let Some((head, _)) = lines[at].1.split_once("; also: ")
+    {
+        lines[at].1 = head.to_owned();
+        lines.splice(at + 1..at + 1, also.into_iter().map(|of| ("also", of.why)));
+    }
     lines.extend(kept.map(|text| (LATEST, text)));
     let page = dir.join(PAGE);
     match (outcome.is_ok() && page.exists(), dir.exists()) {
@@ -185,10 +196,15 @@ pub(super) fn make_room(
         bundle::make_room(folder, settings, &bundle.record);
     if deleted > 0 || !compressed.is_empty() {
         let all = folder.path().parent().map(visible_path).unwrap_or_default();
-        let done = [("deleted", deleted), ("compressed", compressed.len())];
-        let done = done.iter().filter(|(_, runs)| *runs > 0);
-        let done: Vec<String> = done.map(|(what, runs)| format!("{what} {runs}")).collect();
-        terminal.progress(&format!("{} older runs in {all} to save space", done.join(" and ")));
+        let done = [
+            ("deleted", deleted, "run.keep_last, run.keep_bytes"),
+            ("compressed", compressed.len(), "run.keep_uncompressed"),
+        ];
+        let done = done.iter().filter(|(_, runs, _)| *runs > 0);
+        let (done, keys): (Vec<String>, Vec<&str>) =
+            done.map(|(what, runs, key)| (format!("{what} {runs}"), *key)).unzip();
+        let (done, keys) = (done.join(" and "), keys.join(", "));
+        terminal.progress(&format!("{done} older runs in {all} to save space ({keys})"));
     }
     let windows = compressed.iter().flat_map(|dir| bundle::window_bundles(dir));
     // A dormant run has its pages in the bundles of its windows.

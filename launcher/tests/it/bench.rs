@@ -302,6 +302,10 @@ fn a_command_that_is_not_there_ends_as_in_a_shell() {
 fn a_dry_run_shows_every_configuration_and_runs_nothing() {
     let sandbox = sandbox(false);
     let assert = bench(&sandbox, &["--dry-run", "--", "./workload"]).assert().success();
+    let said = stderr(&assert);
+    let has_gpu = std::path::Path::new("/dev/nvidiactl").exists();
+    assert!(said.contains("the nsys pass would be skipped"), "{said}");
+    assert!(has_gpu || said.contains("would record no GPU work: no GPU: "), "{said}");
     assert
         .stdout(contains("untraced").and(contains("STAGE2_GPU=off")).and(contains("nsys profile")));
     assert!(!sandbox.path("order").exists() && !sandbox.path("b").exists());

@@ -245,6 +245,12 @@ pub(crate) fn explain(report: &mut Report, collected: bool, doctor: &Doctor) {
     {
         empty.first.remedy = format!("{}; then {}", no_gpu.remedy, empty.first.remedy);
     }
+    // A crash may be that of a program that misses it.
+    let is_crash = empty.first.cause == EmptyCause::Killed
+        && report.run.workload_end.as_ref().is_none_or(|end| end.how == EndedBy::Failure);
+    if let Some(no_gpu) = empty.also.iter().find(has_no_gpu).filter(|_| is_crash) {
+        empty.first.remedy.push_str(&format!("; if it needs the GPU, {}", no_gpu.remedy));
+    }
     // A workload that failed has told its reason itself.
     if empty.first.cause != EmptyCause::WorkloadFailed {
         let mut all = std::iter::once(&empty.first).chain(&empty.also);

@@ -51,6 +51,11 @@ pub(crate) fn bench(args: BenchArgs, terminal: &Terminal) -> Result<u8, Failure>
     if job.dry_run {
         let plan = job.plan(&composed, &folder.path().join(FIRST_ROUND), library, plan::bench)?;
         let Times { rounds, warmup } = times;
+        if let Some(EmptyReason { why, .. }) = no_gpu(&job.command, &plan) {
+            let what = "the collector would record no GPU work";
+            terminal.finding(&Id::BenchNotMeasured.found(what, why, ""));
+        }
+        plan.passes.iter().filter_map(without_its_tool).for_each(|of| terminal.finding(&of));
         return printed(&format!(
             "# warm-up runs of untraced: {warmup}; then {rounds} rounds of these, untraced and \
              baseline twice each\n{}",

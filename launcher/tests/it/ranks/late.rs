@@ -341,7 +341,9 @@ fn the_files_of_a_run_and_of_merged_captures_say_it_too() {
     let merge = sandbox.launch_strictly(&words).assert().success();
     let late = "late:     rank 1 in 4 of 32 calls, by 4.00 ms (median), on the host";
     // Whoever merges has to name the model.
-    let floor = predicates::str::contains("floor:    not known: to compute it, run stage2-launch");
+    let floor = predicates::str::contains(
+        "floor:    not known: no model is configured (choose one, also for stage2-launch report",
+    );
     merge.stderr(predicates::str::contains(late).and(floor));
     expect_rank_1(&sandbox.path("out"));
     let script = "cp recorded/collector/*.s2t \"$STAGE2_OUT\"";
