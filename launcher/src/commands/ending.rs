@@ -165,8 +165,20 @@ pub(super) fn shown(answer: &[AnswerLine]) -> Vec<(&str, String)> {
     for (_, text) in lines.iter_mut().skip(said.map_or(usize::MAX, |said| said + 1)) {
         *text = text.replace(SIMULATED, "");
     }
+    // Why some steps are slow has a line: in the brackets of the times, it would be a sentence within one.
+    if let Some(at) = lines.iter().position(|(label, _)| *label == "time")
+        && let Some((time, rest)) = lines[at].1.split_once(SLOW)
+        && let Some((slow, rest)) = rest.split_once(')')
+    {
+        let (time, slow) = (format!("{time}){rest}"), slow.to_owned());
+        lines[at].1 = time;
+        lines.insert(at + 1, ("slow", slow));
+    }
     lines
 }
+
+/// What the line of the times has between those of slow steps and why they are slow.
+const SLOW: &str = "; slow ";
 
 /// How the label of a line of the answer looks.
 pub(super) fn style_of(label: &str, status: Status) -> Style {
@@ -319,6 +331,21 @@ fn without_screen(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<NoScree
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn slow_steps_have_a_line() {
+        let line = |label: &str, text: &str| AnswerLine { label: label.into(), text: text.into() };
+        let times = "mean 4.66 ms per step (p50 4.62, p99 11.09; slow steps recur every 63 steps: each follows \
+                     a mixed step), 3,432 tokens/s";
+        let answer = [line("verdict", "x; slow (y)"), line("time", times), line("where", "z")];
+        let expected = [
+            ("verdict", "x; slow (y)"),
+            ("time", "mean 4.66 ms per step (p50 4.62, p99 11.09), 3,432 tokens/s"),
+            ("slow", "steps recur every 63 steps: each follows a mixed step"),
+            ("where", "z"),
+        ];
+        assert_eq!(shown(&answer), expected.map(|(label, text)| (label, text.to_owned())));
+    }
 
     #[test]
     fn a_browser_is_started_only_where_somebody_sees_it() {

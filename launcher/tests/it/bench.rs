@@ -238,7 +238,8 @@ fn a_configuration_that_fails_costs_its_column_only() {
     let assert = bench(&sandbox, &words).env("END_TRACED", "7").assert().code(70);
     let said = stderr(&assert);
     let of = |name: &str| contains(format!("- {name}: no complete measurement: "));
-    assert.stdout(of("collector").and(of("nsys")));
+    let top = contains("**No profiler was measured**: ");
+    assert.stdout(of("collector").and(of("nsys")).and(top));
     // What is not there is told once, and leaves nothing to look at.
     assert_eq!(said.matches("`nsys` is not installed").count(), 1, "{said}");
     assert_eq!(said.matches("see what is left in").count(), 3, "{said}");

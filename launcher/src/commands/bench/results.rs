@@ -389,18 +389,17 @@ pub(super) fn page(results: &Results, no_gpu: Option<&EmptyReason>) -> String {
         return page;
     }
     page.push_str(&format!(
-        "Rounds: {}, every second one in reverse order{}. Untraced warm-up runs, not \
-         included: {}. Ratios of stages are against ranges only, those of the whole process \
-         against untraced; \"again\" is the same thing measured once more in each round (A/A): a ratio \
-         that is not farther from 1 is noise. ± is that noise in ms, by the A/A pair that differs most. A stage's time in a run is the median host time of \
-         its instances without the first. Minima are less sensitive to other load on the machine than \
-         medians.\n\n",
+        "Rounds: {}, every second one in reverse order{}. Untraced warm-up runs, not included: {}.\n\n",
         results.rounds,
         if results.cut_short { "; ended before its time" } else { "" },
         results.warmup,
     ));
     if results.simulated {
         page.push_str("Simulated: no real GPU took part.\n\n");
+    }
+    if !results.has_measured() {
+        let (why, remedy) = results.unmeasured(no_gpu);
+        page.push_str(&format!("**No profiler was measured**: {why}. To do: {remedy}.\n\n"));
     }
     if let Some(exit) = results.failed_exit() {
         page.push_str(&format!(
@@ -438,6 +437,12 @@ pub(super) fn page(results: &Results, no_gpu: Option<&EmptyReason>) -> String {
         .right("median ratio", |(.., row)| row.and_then(|row| ratio(row, row.median_ratio)))
         .right("min ratio", |(.., row)| row.and_then(|row| ratio(row, row.min_ratio)));
     page.push_str(&table.markdown());
+    page.push_str(
+        "Ratios of stages are against ranges only, those of the whole process against untraced; \"again\" is the same thing \
+         measured once more in each round (A/A): a ratio that is not farther from 1 is noise. ± is that noise in ms, by the A/A \
+         pair that differs most. A stage's time in a run is the median host time of its instances without the first. Minima are \
+         less sensitive to other load on the machine than medians.\n\n",
+    );
     let all = results.rows.iter().filter(|row| row.stage.is_some());
     let mut names: Vec<_> = all.map(|row| row.stage.as_deref()).collect();
     names.dedup();
