@@ -178,15 +178,19 @@ fn unpack(from: &Path, to: &Path) -> std::io::Result<()> {
     })
 }
 
+/// Whether there is anything at a path: what cannot be looked at may be there.
+pub(crate) fn exists(path: &Path) -> bool {
+    let is_missing = |error: &std::io::Error| {
+        matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+    };
+    !path.metadata().is_err_and(|error| is_missing(&error))
+}
+
 /// Whether the command line may name this: a file of the kind, or a folder of trace files.
 pub(crate) fn check(kind: Kind, path: &Path) -> anyhow::Result<()> {
     // First: what is not there has no wrong name.
-    let found = path.metadata().map_err(|error| match error.kind() {
-        ErrorKind::NotFound | ErrorKind::NotADirectory => {
-            anyhow!("it does not exist; check the path")
-        }
-        _ => anyhow!("it cannot be read: {error}"),
-    })?;
+    anyhow::ensure!(exists(path), "it does not exist; check the path");
+    let found = path.metadata().map_err(|error| anyhow!("it cannot be read: {error}"))?;
     if kind == Kind::Trace && found.is_dir() {
         return trace_files_in(path).map(drop);
     }

@@ -294,8 +294,7 @@ fn stage(name: &str, sides: &[Vec<Gathering<'_>>; 2]) -> (usize, StageChange) {
     for (cause, (verdict, noise, interval)) in same.zip(other) {
         (cause.verdict, cause.noise, cause.interval) = (verdict, noise, interval);
     }
-    change.host_absent =
-        host_absent([&a, &b]).filter(|_| change.host.is_empty() && !change.host_ahead);
+    change.host_absent = host_absent([&a, &b]).filter(|_| change.host.is_empty());
     let places = all.iter().filter_map(|view| ROLES.iter().position(|role| *role == view.role()));
     (places.min().unwrap_or(ROLES.len()), change)
 }

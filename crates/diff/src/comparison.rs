@@ -100,7 +100,7 @@ impl Comparison {
     }
 
     /// The GPU of every run is simulated.
-    pub(crate) fn is_simulated(&self) -> bool {
+    pub fn is_simulated(&self) -> bool {
         self.before.iter().chain(&self.after).all(|run| run.simulated)
     }
 

@@ -2,14 +2,14 @@
 
 use std::str::FromStr;
 
-use stage2_contract::text::{instead, shorten, visible};
+use stage2_contract::text::{instead, listed, shorten, visible};
 
 use crate::comparison::{
     Better, Comparison, ConditionResult, MetricChange, MetricUnit, Outcome, Presence, StageChange,
 };
 use crate::judged::{NoiseMethod, NoiseText, Verdict};
 use crate::lines::{change_text, value_text};
-use crate::metric::{Kind, RUN_METRICS, class_of_metric, stage_kinds};
+use crate::metric::{Kind, RUN_METRICS, class_of_metric, stage_kinds, why_absent};
 
 /// What people write between conditions.
 const BETWEEN: [&str; 6] = [",", ";", "||", "&&", " or ", " and "];
@@ -333,6 +333,12 @@ pub(crate) fn evaluate(condition: &Condition, of: &Comparison, strict: bool) -> 
     {
         text.push_str(&format!("; not comparable: {OTHER_NUMBER}"));
     }
+    let shown = stage.filter(is_compared).and_then(StageChange::time);
+    if let Some(shown) =
+        shown.filter(|shown| [&condition.metric, &shown.metric] == ["step_ms", "token_ms"])
+    {
+        text.push_str(&format!("; the time in its row is {}", shown.metric));
+    }
     let (expected, condition) = (condition.expected, condition.text.clone());
     ConditionResult { condition, expected, outcome, text }
 }
@@ -384,8 +390,16 @@ fn find_metric<'c>(condition: &Condition, of: &'c Comparison) -> Result<&'c Metr
             "how many tokens a step of `{stage}` holds is not known{side}; its time{of} is step_ms"
         ));
     }
-    complete(found, &format!("`{stage}`"))
+    complete(found, &format!("`{stage}`")).map_err(|why| {
+        let known = change.metrics.iter().filter(|metric| metric.change.is_some());
+        let known: Vec<&str> = known.map(|metric| metric.metric.as_str()).collect();
+        let metric = &condition.metric;
+        format!("{why} ({metric}: {}); it has {}", why_absent(metric), listed(&known, LISTED))
+    })
 }
+
+/// Metrics that are listed.
+const LISTED: usize = 5;
 
 fn complete<'c>(found: Option<&'c MetricChange>, of: &str) -> Result<&'c MetricChange, String> {
     match found {

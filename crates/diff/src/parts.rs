@@ -365,7 +365,7 @@ fn reads_zero(ns: f64) -> bool {
 /// Idle time between consecutive launches.
 pub const LAUNCH_GAPS: &str = "launch gaps";
 /// Idle time of no known cause that is not between consecutive launches.
-pub const OTHER_IDLE: &str = "other";
+pub const OTHER_IDLE: &str = "not launch gaps";
 const OTHER_WORK: &str = "work of other stages";
 /// Share of the largest part below which a part stands behind those that are inconclusive.
 const LEAST_PART: f64 = 0.02;

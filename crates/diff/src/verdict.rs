@@ -165,7 +165,7 @@ pub(crate) fn verdict(of: &Comparison) -> String {
             let p = match moved.and_then(|found| found.p_value) {
                 // A p that is the least possible says that the sides do not mix, and no more.
                 Some(p) if p <= smallest_p(a, b) * 1.001 => {
-                    format!(", p = {p:.3}, the lowest possible")
+                    format!(" without overlap, p = {p:.3}")
                 }
                 p => p.map_or_else(String::new, |p| format!(", p = {p:.3}")),
             };
@@ -174,10 +174,8 @@ pub(crate) fn verdict(of: &Comparison) -> String {
         }
     };
     let simulated = if of.is_simulated() { " in the simulation" } else { "" };
-    let with_caveats = match of.is_doubted() {
-        true => ", with caveats",
-        false => simulated,
-    };
+    let caveats = if of.is_doubted() { ", with caveats" } else { "" };
+    let with_caveats = format!("{caveats}{simulated}");
     let head = match outlook {
         Outlook::Better => format!("Better{with_caveats} {basis}"),
         Outlook::Worse => format!("Worse{with_caveats} {basis}"),
@@ -185,9 +183,9 @@ pub(crate) fn verdict(of: &Comparison) -> String {
         Outlook::Undecided => format!("Undecided{simulated} {basis}"),
         Outlook::Changed => format!("Changed{simulated} {basis}"),
         Outlook::NotJudged if is_unlike || !is_timed_alike => {
-            format!("Times not comparable {basis}")
+            format!("Times not comparable{simulated} {basis}")
         }
-        Outlook::NotJudged => format!("Inconclusive {basis}"),
+        Outlook::NotJudged => format!("Inconclusive{simulated} {basis}"),
         Outlook::Same => {
             let what = match of.has_single_run() || of.has_too_few_runs() {
                 _ if has_too_small(&stages) => &format!("No change of {} or more", least(of)),
@@ -196,7 +194,7 @@ pub(crate) fn verdict(of: &Comparison) -> String {
             };
             // What follows is one.
             let of = if texts.len() > named { " in the time of a stage" } else { "" };
-            format!("{what}{of} {basis}")
+            format!("{what}{of}{simulated} {basis}")
         }
     };
     match texts.is_empty() {

@@ -707,7 +707,10 @@ fn conditions_fire_beyond_noise_only_unless_strict() {
     assert_eq!(back.conditions[0].outcome, Outcome::Failed);
     for (condition, why) in [
         ("decod.step_ms>+5%", "neither side has a stage `decod`; did you mean `decode`?"),
-        ("decode.ttft_ms>+5%", "no such number on either side"),
+        (
+            "decode.ttft_ms>+5%",
+            "no such number on either side (ttft_ms: it has no ranges of requests); it has ",
+        ),
         ("decode.class_moe_ms>+5%", "there are gemm"),
         ("run.mfu_percent<-5%", "the run has no such number"),
     ] {
@@ -905,7 +908,9 @@ fn a_step_is_called_what_it_is() {
         assert_eq!(condition.outcome, Outcome::NotEvaluated, "{condition:?}");
     }
     let (a, b) = (run(261_000_000, Some(16)), run(300_000_000, Some(16)));
-    let found = diff(&[&a], &[&b], &[], true);
+    let found = diff(&[&a], &[&b], &["decode.step_ms>+5%"], true);
+    let text = &found.conditions[0].text;
+    assert!(text.ends_with("; the time in its row is token_ms"), "another number: {text}");
     assert!(
         found.lines[0].text.starts_with("decode: 16.312 → 18.750 ms per token ("),
         "as in the report: {:?}",
@@ -1264,7 +1269,7 @@ fn tokens_per_second_decide_where_the_time_of_a_call_did_not_change() {
     let (before, after) = (side(80.0), side(150.0));
     let found = diff(&before.each_ref(), &after.each_ref(), &[], false);
     assert_eq!(found.outlook(), Outlook::Better, "{}", found.verdict);
-    let head = "Better (4 vs 4 runs, p = 0.029, the lowest possible): decode tokens/s +87.3 % [";
+    let head = "Better (4 vs 4 runs without overlap, p = 0.029): decode tokens/s +87.3 % [";
     assert!(found.verdict.starts_with(head), "{}", found.verdict);
     assert!(found.verdict.ends_with("; decode median call time equal"), "{}", found.verdict);
     let worse = diff(&after.each_ref(), &before.each_ref(), &[], false);
@@ -1356,7 +1361,8 @@ fn idle_time_without_causes_is_split_into_launch_gaps_and_the_rest() {
     let parts = found.stages[0].parts();
     let told = |part: &PartChange<'_>| (part.cause.map(str::to_owned), part.change_ns.round());
     let told: Vec<_> = parts.rows.iter().map(told).collect();
-    let expected = [(Some("launch gaps".into()), -4.5e6), (Some("other".into()), -0.25e6)];
+    let expected =
+        [(Some("launch gaps".into()), -4.5e6), (Some("not launch gaps".into()), -0.25e6)];
     assert_eq!(told, expected);
     // One value per run; the smaller one is less than the noise of the step, which did not change.
     let words: Vec<_> = parts.rows.iter().map(PartChange::word).collect();
@@ -1409,11 +1415,16 @@ fn idle_time_is_divided_in_one_way_where_a_host_was_ahead() {
         let is_worse = stage.host.iter().any(|cause| cause.is_worse());
         (causes, stage.host.is_empty(), is_worse)
     };
-    let gaps = (vec!["launch gaps".to_owned(), "other".to_owned()], false, false);
+    let gaps = (vec!["launch gaps".to_owned(), "not launch gaps".to_owned()], false, false);
     let (before, after) = (of(true, 40.0), slower(of(false, 60.0)));
     assert_eq!(causes(&[&before], &[&after]), gaps);
     assert_eq!(causes(&[&after], &[&before]), gaps);
     assert_eq!(causes(&[&after, &before], &[&after, &after]).0, gaps.0, "one of several");
+    // Silence would look like no change.
+    let mut bare = of(true, 40.0);
+    bare.host = None;
+    let found = diff(&[&bare, &before], &[&after, &after], &[], false);
+    assert!(found.stages[0].host.is_empty() && found.stages[0].host_absent.is_some());
     let (found, _, _) = causes(&[&of(false, 40.0)], &[&after]);
     assert!(found.iter().any(|cause| cause.starts_with("Scheduler.schedule")), "{found:?}");
 }

@@ -249,9 +249,12 @@ pub fn select(
 pub enum ExportError {
     /// The run has no trace file of the collector.
     #[error(
-        "{run} has no trace file of the collector to export{}; run the workload under the collector, or make a run of \
-         trace files with `stage2-launch merge --spool DIR -o RUN`",
-        if why.is_empty() { String::new() } else { format!(" ({why})") }
+        "{run} has no trace file of the collector {}",
+        match why.is_empty() {
+            true => "to export; run the workload under the collector, or make a run of trace files with `stage2-launch merge \
+                     --spool DIR -o RUN`".to_owned(),
+            false => format!("that can be exported ({why}); restore the whole files, or record again"),
+        }
     )]
     NoTraceFiles {
         /// The run.
@@ -261,7 +264,7 @@ pub enum ExportError {
     },
     /// Nothing is left of what was selected of a run of so many seconds.
     #[error(
-        "--stage and --window leave nothing of the run; choose a part of it: its events end {0:.3} s after the first"
+        "the selected part of the run is empty; choose another one: the events of the run end {0:.3} s after the first"
     )]
     NothingSelected(f64),
     /// The run has no samples of the host.

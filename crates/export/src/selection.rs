@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
-use stage2_contract::text::numbers::count;
+use stage2_contract::text::numbers::{count, counted};
 use stage2_contract::text::{instead, visible};
 use stage2_read::path_label::WHOLE_PROCESS;
 use stage2_read::trace::events::{Event, HostCall, HostSample, Span, What};
@@ -122,14 +122,14 @@ impl Selection {
         of_calls: Option<(&String, u64, u64)>,
         times: &mut Times,
     ) -> Result<(), ExportError> {
-        let mut known = BTreeSet::new();
+        let (mut known, mut ranges) = (BTreeSet::new(), BTreeSet::new());
         let mut most_calls = 0;
         for process in run.processes() {
             let (mut spans, mut starts) = (Vec::new(), Vec::new());
             process.file.for_each(|event| {
-                let stage = match &event {
-                    Event::Range(range) => range.path.stage(),
-                    Event::Work(work) => work.path.stage(),
+                let (stage, known) = match &event {
+                    Event::Range(range) => (range.path.stage(), &mut ranges),
+                    Event::Work(work) => (work.path.stage(), &mut known),
                     _ => return Ok::<(), ExportError>(()),
                 };
                 if !known.contains(stage) {
@@ -162,9 +162,19 @@ impl Selection {
             }
         }
         let calls_of = of_calls.map(|(stage, ..)| stage);
-        if let Some(unknown) = self.stages.iter().chain(calls_of).find(|of| !known.contains(*of)) {
-            let known: Vec<&str> = known.iter().map(String::as_str).collect();
-            let instead = instead(unknown, &known);
+        let is_unknown = |of: &&String| !known.contains(*of) && !ranges.contains(*of);
+        if let Some(unknown) = self.stages.iter().chain(calls_of).find(is_unknown) {
+            let mut others = ranges.difference(&known).count();
+            if others <= RANGES_LISTED || known.is_empty() {
+                known.append(&mut ranges);
+                others = 0;
+            }
+            let listed: Vec<&str> = known.iter().map(String::as_str).collect();
+            let mut instead = instead(unknown, &listed);
+            if others > 0 {
+                let ranges = counted(others as u64, "range");
+                instead += &format!(" ({ranges} without GPU work are not listed)");
+            }
             return Err(ExportError::NoSuchStage { stage: visible(unknown.as_bytes()), instead });
         }
         match calls_of.filter(|_| times.window.is_empty()) {
@@ -185,6 +195,9 @@ impl Selection {
         }
     }
 }
+
+/// Ranges without GPU work that are listed with the stages: of modules there are hundreds.
+const RANGES_LISTED: usize = 4;
 
 /// Where in time the selected part of each process is, by the number of the process, on the wall clock.
 #[derive(Debug, Default)]

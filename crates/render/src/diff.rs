@@ -245,7 +245,8 @@ fn short_verdicts(diff: &Diff, width: usize) -> Vec<String> {
         }
         let (head, _) = of.verdict.split_once([',', '(', ':']).unwrap_or((&of.verdict, ""));
         let is_warned = of.differences.iter().any(|d| d.severity >= Severity::Warning);
-        let end = if is_warned { format!(", {WITH_CAVEATS}") } else { String::new() };
+        let mut end = if is_warned { format!(", {WITH_CAVEATS}") } else { String::new() };
+        end.push_str(if of.is_simulated() { ", simulated" } else { "" });
         let head = lower_first(head.trim_end());
         let mut said = match (changes.is_empty(), of.outlook()) {
             (false, Outlook::Changed) => String::new(),
@@ -331,20 +332,22 @@ pub fn unlike(diff: &Diff) -> Vec<Finding> {
     unlike.filter(|of| !of.conditions.is_empty()).map(finding).collect()
 }
 
-/// What became of each condition, with its reason. Those that passed share a sentence where a terminal of so many lines has
-/// no room for one each.
-pub fn outcomes(diff: &Diff, height: usize) -> Vec<(Outcome, String)> {
+/// What became of each condition: with its reason, or on a terminal with so many lines its numbers. Those that passed share
+/// a sentence where there are many.
+pub fn outcomes(diff: &Diff, height: Option<usize>) -> Vec<(Outcome, String)> {
     let all = diff.comparisons.iter();
     let is_one_of_several = diff.comparisons.len() > 1;
-    all.flat_map(|of| outcomes_of(of, screen::is_folded(of, height), is_one_of_several)).collect()
+    all.flat_map(|of| outcomes_of(of, height, is_one_of_several)).collect()
 }
 
-/// `is_folded`: those that passed share a sentence, which names the runs if they are `is_one_of_several` pairs.
+/// Without a `height`: in full. Short ones name the runs if they are `is_one_of_several` pairs.
 fn outcomes_of(
     of: &Comparison,
-    is_folded: bool,
+    height: Option<usize>,
     is_one_of_several: bool,
 ) -> Vec<(Outcome, String)> {
+    let pair = if is_one_of_several { format!(" for {}", title(of)) } else { String::new() };
+    let is_folded = height.is_some_and(|height| screen::is_folded(of, height));
     let sentence = |row: &ConditionResult| {
         let how = match (row.outcome, row.expected) {
             (Outcome::NotEvaluated, _) => "could not be evaluated",
@@ -355,7 +358,16 @@ fn outcomes_of(
             (_, true) => "was met",
         };
         let (option, condition, why) = (option_of(row), &row.condition, &row.text);
-        (row.outcome, format!("{option} '{condition}' {how} for {}: {why}", title(of)))
+        // A condition without numbers is a mistake, which its reason names.
+        let numbers = why.split_once(", ").filter(|_| row.outcome != Outcome::NotEvaluated);
+        match numbers.filter(|_| height.is_some()) {
+            Some((values, _)) => {
+                let how = how.trim_start_matches("was ");
+                let values = values.split_once(" per ").map_or(values, |(values, _)| values);
+                (row.outcome, format!("{how}{pair}: {condition}: {values}"))
+            }
+            None => (row.outcome, format!("{option} '{condition}' {how} for {}: {why}", title(of))),
+        }
     };
     let rows = &of.conditions;
     if !is_folded {
@@ -369,7 +381,6 @@ fn outcomes_of(
         format!("{} '{}'{open}", option_of(row), row.condition)
     };
     let named: Vec<String> = passed.iter().map(named).collect();
-    let pair = if is_one_of_several { format!(" for {}", title(of)) } else { String::new() };
     let said = format!("{} conditions passed{pair}: {}", passed.len(), named.join(", "));
     others.into_iter().map(sentence).chain([(Outcome::Passed, said)]).collect()
 }

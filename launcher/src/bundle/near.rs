@@ -1,7 +1,7 @@
 //! A path that is not the folder of a run -> what it is, and which runs are near it.
 
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
@@ -201,14 +201,25 @@ fn newest(folders: &[&Path]) -> String {
     newest_of(runs_in(folders))
 }
 
+/// Whether a run has a report that ends as JSON does: no command takes one that was cut.
+fn has_report(run: &Path) -> bool {
+    let last = || {
+        let mut file = std::fs::File::open(run.join(METRICS))?;
+        let mut end = String::new();
+        file.seek(SeekFrom::End(-2))?;
+        file.read_to_string(&mut end)?;
+        std::io::Result::Ok(end)
+    };
+    last().is_ok_and(|end| end.trim_end().ends_with('}'))
+}
+
 fn newest_of(mut runs: Vec<(SystemTime, PathBuf)>) -> String {
     // The link to the latest one is no further run, and one with a damaged record helps nobody.
     runs.retain(|(_, run)| !run.is_symlink() && RunRecord::read(run).is_ok());
     runs.sort();
     // Those with a report first: every command that reads a run takes them.
     let with_work = runs.iter().rev().filter(|(_, run)| !is_empty(run));
-    let (reported, others): (Vec<_>, Vec<_>) =
-        with_work.partition(|(_, run)| run.join(METRICS).exists());
+    let (reported, others): (Vec<_>, Vec<_>) = with_work.partition(|(_, run)| has_report(run));
     // Newer ones that recorded nothing are not among them.
     let hidden = runs.last().is_some_and(|(_, run)| is_empty(run));
     let of = if hidden { " with results" } else { "" };
@@ -335,7 +346,8 @@ mod tests {
             format!("the newest runs with results are {}, {}", shown("middle"), shown("oldest"));
         assert!(said.ends_with(&newest), "{said}");
         // What no command could read is not proposed where others are.
-        fs::write(at("oldest/metrics.json"), "{}").expect("a file");
+        fs::write(at("oldest/metrics.json"), "{}\n").expect("a file");
+        fs::write(at("after/metrics.json"), "{\"cut\":").expect("a file");
         let said = not_a_run(&at("xyz"));
         assert!(
             said.ends_with(&format!("the newest run with results is {}", shown("oldest"))),

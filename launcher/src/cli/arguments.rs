@@ -768,7 +768,9 @@ fn address(text: &str) -> anyhow::Result<SocketAddr> {
     let port = text.trim_start_matches("localhost").trim_start_matches(':').parse::<u16>();
     let address = port.map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
     address.or_else(|_| text.parse()).map_err(|_| {
-        anyhow!("give a port, or an address and a port: 9464, 127.0.0.1:9464, [::1]:9464")
+        anyhow!(
+            "give a port (0 to 65535), or an address and a port: 9464, 127.0.0.1:9464, [::1]:9464"
+        )
     })
 }
 

@@ -55,6 +55,7 @@ pub(super) fn refused(command: &Command, words: &[OsString], error: &clap::Error
     let meant = other_verb(named, words, error)
         .or_else(|| other_name(named.unwrap_or(command), words, error))
         .or(setting)
+        .or_else(|| with_two_dashes(named.unwrap_or(command), words, error))
         .or_else(|| meant(command, error))
         .or_else(|| with_option(named?, words, error));
     if is_unknown
@@ -289,6 +290,19 @@ fn values_of_missing(named: &Command, error: &clap::Error) -> String {
         (!values.is_empty()).then(|| format!("; {name} is one of {}", values.join(", ")))
     };
     named.get_arguments().filter(is_missing).filter_map(text).collect()
+}
+
+/// The long option that a word has with one dash, of which the program sees the first letter.
+fn with_two_dashes(named: &Command, words: &[OsString], error: &clap::Error) -> Option<String> {
+    let letter = match error.get(ContextKind::InvalidArg)? {
+        ContextValue::String(option) if error.kind() == ErrorKind::UnknownArgument => option,
+        _ => return None,
+    };
+    let mut words = words.iter().filter_map(|word| word.to_str());
+    let word = words.find(|word| word.len() > 2 && word.starts_with(letter.as_str()))?;
+    let name = word.strip_prefix('-').filter(|name| !name.starts_with('-'))?;
+    let is_it = |arg: &&Arg| arg.get_long() == name.split('=').next();
+    named.get_arguments().any(|arg| is_it(&arg)).then(|| format!("-{word}"))
 }
 
 /// The setting that an unknown option stands for, as it is typed: `--hardware h200` is `hardware=h200`.

@@ -42,7 +42,7 @@ pub(crate) fn baseline(args: BaselineArgs, terminal: &Terminal) -> Result<u8, Fa
             printed(&list(folder, width)?)?;
         }
         BaselineVerb::Remove { name } => {
-            let path = existing(folder, &name)?;
+            let path = existing(folder, &name, true)?;
             fs::remove_dir_all(&path).map_err(|error| {
                 Failure::NoResult(format!("{} cannot be removed: {error}", visible_path(&path)))
             })?;
@@ -62,7 +62,7 @@ pub(super) fn named(word: &Path) -> Option<String> {
 /// The reports that a word such as `baseline:main` stands for; nothing: it is a path.
 pub(super) fn reports_of(word: &Path) -> Option<Result<Vec<PathBuf>, Failure>> {
     let name = word.to_str()?.strip_prefix(OF_BASELINES)?;
-    Some(existing(Path::new(FOLDER), name).and_then(|path| {
+    Some(existing(Path::new(FOLDER), name, false).and_then(|path| {
         let reports = reports_in(&path);
         match reports.is_empty() {
             false => Ok(reports),
@@ -272,7 +272,7 @@ fn check_name(name: &str) -> Result<(), Failure> {
 }
 
 /// The folder of a baseline that is there.
-fn existing(folder: &Path, name: &str) -> Result<PathBuf, Failure> {
+fn existing(folder: &Path, name: &str, is_removed: bool) -> Result<PathBuf, Failure> {
     check_name(name)?;
     let path = folder.join(name);
     // A link may lead anywhere.
@@ -284,6 +284,7 @@ fn existing(folder: &Path, name: &str) -> Result<PathBuf, Failure> {
     // What saves one is said below.
     let instead = if names.is_empty() { String::new() } else { instead(name, &names) };
     let how = match instead.is_empty() {
+        true if is_removed => "; no baseline is saved in this folder".to_owned(),
         true => format!("; `stage2-launch baseline save {name} RUN` saves one"),
         false => String::new(),
     };

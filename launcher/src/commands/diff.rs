@@ -5,8 +5,11 @@ use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
 use anstyle::{AnsiColor, Style};
-use stage2_contract::text::{visible, visible_path};
-use stage2_diff::{Condition, Diff, Outcome, ReadError, ReadReport, Run, compare, read_report};
+use stage2_contract::text::{visible, visible_path, wrapped};
+use stage2_diff::{
+    ComparedRun, Comparison, Condition, Diff, Outcome, ReadError, ReadReport, Run, compare,
+    read_report,
+};
 use stage2_model::finding::Id;
 use stage2_model::{AnswerLine, Finding, Report, RunState, Timelines};
 use stage2_read::files::{self, remedy, write_whole};
@@ -130,6 +133,10 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
         let lines = diff.comparisons.iter_mut().flat_map(|of| &mut of.lines);
         lines.filter(|line| asks(line)).for_each(|line| line.text.clone_from(&next));
     }
+    for of in &mut diff.comparisons {
+        let record = record_line(of, |label| inputs().find(|input| input.label == label));
+        of.lines.extend(record);
+    }
     let to_file = args.output.is_some();
     inputs().filter_map(damaged_record).for_each(|finding| terminal.finding(&finding));
     refuse_unknown_stage(&diff, &conditions)?;
@@ -140,7 +147,14 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
         ));
     }
     let summary = || match terminal.is_quiet() {
-        true => view::verdicts(&diff),
+        true => match width(&std::io::stdout()).filter(|_| std::io::stdout().is_terminal()) {
+            Some(width) => {
+                let verdicts = view::verdicts(&diff);
+                let lines = verdicts.lines().flat_map(|line| wrapped(line, width));
+                lines.map(|line| line + "\n").collect()
+            }
+            None => view::verdicts(&diff),
+        },
         false => screens(&diff),
     };
     let text = if args.json {
@@ -157,11 +171,11 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
         summary()
     };
     if let Some(path) = &args.html {
-        write(path, &view::html(&diff, &links(path, inputs())), terminal)?;
+        write(path, &view::html(&diff, &links(path, inputs())), args.json, terminal)?;
     }
     match &args.output {
         Some(path) => {
-            write(path, &text, terminal)?;
+            write(path, &text, args.json, terminal)?;
             if !args.json {
                 printed(&summary())?;
             }
@@ -178,9 +192,9 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
         // In a script, too, a condition that cannot fail would pass unseen.
         terminal.warning(&Id::DiffReversed.found(what, "", remedy));
     }
-    let lines = lines_of_screen();
     let is_screen = !(args.json || args.full || terminal.is_quiet());
-    let outcomes = view::outcomes(&diff, if is_screen { lines } else { usize::MAX });
+    let lines = Some(lines_of_screen()).filter(|lines| is_screen && *lines < usize::MAX);
+    let outcomes = view::outcomes(&diff, lines);
     for (outcome, sentence) in &outcomes {
         match outcome {
             Outcome::Undecided => {
@@ -195,6 +209,8 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
     Ok(if fails { EXIT_CONDITION } else { 0 })
 }
 
+/// Runs of a side from which a test can decide.
+const ENOUGH_RUNS: usize = 4;
 /// Runs without `--against` from which two groups of runs were probably meant.
 const GROUPS_LIKELY: usize = 4;
 
@@ -219,11 +235,68 @@ fn as_groups(groups: &[Group], words: &[PathBuf]) -> Option<String> {
         let words = words.filter(|(group, _)| is_before(*group) == before);
         words.map(|(_, word)| plan::quote(word)).collect::<Vec<_>>().join(" ")
     };
+    let of_side = |side: bool| {
+        let runs = groups.iter().enumerate().filter(|group| is_before(*group) == side);
+        runs.map(|(_, group)| group.len()).sum::<usize>()
+    };
+    let few = match [true, false].map(of_side).iter().any(|runs| *runs < ENOUGH_RUNS) {
+        true => format!("record up to {ENOUGH_RUNS} runs per side, interleaved; "),
+        false => String::new(),
+    };
     Some(format!(
-        "to compare two groups of runs: stage2-launch diff {} --against {}",
+        "{few}to compare two groups of runs: stage2-launch diff {} --against {}",
         names(true),
         names(false)
     ))
+}
+
+/// The commands that record the next run of each side, where more runs are to be recorded; nothing where a command is not
+/// known.
+fn record_line<'i>(
+    of: &Comparison,
+    inputs: impl Fn(&str) -> Option<&'i Input>,
+) -> Option<AnswerLine> {
+    let is_asked = |line: &&AnswerLine| line.label == "next" && line.text.starts_with("record ");
+    let next = of.lines.iter().find(is_asked)?;
+    let run = |(side, name): (&[ComparedRun], &str)| {
+        // A side that has enough runs needs none.
+        let new = next.text.split(' ').find(|word| word.starts_with(name))?;
+        let (verb, words) = recorded_by(&inputs(&side.first()?.label)?.read.report)?;
+        let words: String = words.iter().map(|word| format!(" {}", plan::quote(word))).collect();
+        let words = if words.is_empty() { words } else { format!(" --{words}") };
+        Some(format!("stage2-launch {verb} --run-dir {new}{words}"))
+    };
+    let sides = [(&*of.before, "before-"), (&*of.after, "after-")];
+    let commands: Vec<String> = sides.into_iter().filter_map(run).collect();
+    let text = commands.join(" && ");
+    (!commands.is_empty()).then(|| AnswerLine { label: RECORD.to_owned(), text })
+}
+
+/// Label of the line with commands that record more runs.
+const RECORD: &str = "record";
+
+/// What recorded a run, and the words behind `--`. Only `demo` loads the simulated GPU, with options of its own in front.
+fn recorded_by(report: &Report) -> Option<(&'static str, Vec<&String>)> {
+    let (program, options) = report.run.command.as_deref()?.split_first()?;
+    if program.ends_with("stage2-launch") {
+        // A merge: what was recorded is not known.
+        return None;
+    }
+    if report.simulated && program.ends_with("stage2-demo") {
+        let mut options = options.iter();
+        let mut given = Vec::new();
+        while let Some(option) = options.next() {
+            match option.as_str() {
+                "--device" | "--sim" => drop(options.next()),
+                "--sync" | "--quiet" => {}
+                _ => given.push(option),
+            }
+        }
+        return Some(("demo", given));
+    }
+    let is_light = report.run.passes.iter().all(|pass| pass.name.as_deref() == Some("collect"));
+    let words = std::iter::once(program).chain(options).collect();
+    Some((if is_light { "run --light" } else { "run" }, words))
 }
 
 /// What a terminal shows.
@@ -361,7 +434,7 @@ fn refuse_unknown_stage(diff: &Diff, conditions: &[Condition]) -> Result<(), Fai
     })
 }
 
-fn write(path: &Path, text: &str, terminal: &Terminal) -> Result<(), Failure> {
+fn write(path: &Path, text: &str, is_json: bool, terminal: &Terminal) -> Result<(), Failure> {
     write_whole(path, text).map_err(|error| {
         let error = format!("{error:#}");
         let folder = path.parent().unwrap_or(Path::new("."));
@@ -374,6 +447,10 @@ fn write(path: &Path, text: &str, terminal: &Terminal) -> Result<(), Failure> {
         Failure::NoResult(format!("{error}{usual}"))
     })?;
     terminal.result(&format!("wrote {}", visible_path(path)));
+    // With --json, stdout has nothing else.
+    if !is_json {
+        terminal.place(path);
+    }
     Ok(())
 }
 

@@ -5,9 +5,10 @@ use std::fs::File;
 use std::path::Path;
 
 use anstyle::{AnsiColor, Style};
+use serde::Deserialize as _;
 use stage2_contract::text::visible_path;
 use stage2_model::finding::Id;
-use stage2_model::{AnswerLine, EndedBy, Finding, PassStatus, Severity, Status};
+use stage2_model::{AnswerLine, EmptyReason, EndedBy, Finding, PassStatus, Severity, Status};
 
 use crate::bundle::{self, Bundle, LATEST, RunFolder, RunRecord, file_list};
 use crate::config::Run;
@@ -101,6 +102,17 @@ pub(super) fn tell_answer(
         let seconds = ms as f64 / 1000.0;
         lines.insert(0, ("ended", format!("interrupted after {seconds:.1} s")));
     }
+    // Of a run, the command may name the model; whoever merges has to.
+    let is_merge = record.passes.iter().any(|pass| !pass.merged.is_empty());
+    let has_floor = lines.iter().any(|(_, text)| text.contains("floor"));
+    let evidence = || outcome.iter().flat_map(|outcome| &outcome.headline.evidence);
+    if is_merge && !has_floor && lines.iter().any(|(label, _)| *label == "verdict") {
+        let unknown = evidence().find_map(|line| line.strip_prefix("floor: "));
+        let at = lines.iter().position(|(label, _)| [WARNINGS, "coverage"].contains(label));
+        let line = unknown.map(|text| ("floor", text.to_owned()));
+        let at = at.unwrap_or(lines.len());
+        lines.splice(at..at, line);
+    }
     // Those of a demo are not told above.
     let told = record.report_findings.iter().filter(|of| of.severity == Severity::Warning).count();
     for (_, text) in lines.iter_mut().filter(|(label, _)| *label == WARNINGS && !record.is_demo()) {
@@ -108,6 +120,16 @@ pub(super) fn tell_answer(
         if number == told.to_string() {
             *text = format!("{number}, above");
         }
+    }
+    // A cause has a line.
+    let empty = outcome.as_ref().ok().map(|outcome| &outcome.coverage["empty"]);
+    let also = empty.and_then(|empty| Vec::<EmptyReason>::deserialize(&empty["also"]).ok());
+    let coverage = lines.iter_mut().position(|(label, _)| *label == "coverage");
+    if let Some((at, also)) = coverage.zip(also.filter(|also| !also.is_empty()))
+        && let Some((head, _)) = lines[at].1.split_once("; also: ")
+    {
+        lines[at].1 = head.to_owned();
+        lines.splice(at + 1..at + 1, also.into_iter().map(|of| ("also", of.why)));
     }
     lines.extend(kept.map(|text| (LATEST, text)));
     let page = dir.join(PAGE);
@@ -143,8 +165,20 @@ pub(super) fn shown(answer: &[AnswerLine]) -> Vec<(&str, String)> {
     for (_, text) in lines.iter_mut().skip(said.map_or(usize::MAX, |said| said + 1)) {
         *text = text.replace(SIMULATED, "");
     }
+    // Why some steps are slow has a line: in the brackets of the times, it would be a sentence within one.
+    if let Some(at) = lines.iter().position(|(label, _)| *label == "time")
+        && let Some((time, rest)) = lines[at].1.split_once(SLOW)
+        && let Some((slow, rest)) = rest.split_once(')')
+    {
+        let (time, slow) = (format!("{time}){rest}"), slow.to_owned());
+        lines[at].1 = time;
+        lines.insert(at + 1, ("slow", slow));
+    }
     lines
 }
+
+/// What the line of the times has between those of slow steps and why they are slow.
+const SLOW: &str = "; slow ";
 
 /// How the label of a line of the answer looks.
 pub(super) fn style_of(label: &str, status: Status) -> Style {
@@ -174,10 +208,15 @@ pub(super) fn make_room(
         bundle::make_room(folder, settings, &bundle.record);
     if deleted > 0 || !compressed.is_empty() {
         let all = folder.path().parent().map(visible_path).unwrap_or_default();
-        let done = [("deleted", deleted), ("compressed", compressed.len())];
-        let done = done.iter().filter(|(_, runs)| *runs > 0);
-        let done: Vec<String> = done.map(|(what, runs)| format!("{what} {runs}")).collect();
-        terminal.progress(&format!("{} older runs in {all} to save space", done.join(" and ")));
+        let done = [
+            ("deleted", deleted, "run.keep_last, run.keep_bytes"),
+            ("compressed", compressed.len(), "run.keep_uncompressed"),
+        ];
+        let done = done.iter().filter(|(_, runs, _)| *runs > 0);
+        let (done, keys): (Vec<String>, Vec<&str>) =
+            done.map(|(what, runs, key)| (format!("{what} {runs}"), *key)).unzip();
+        let (done, keys) = (done.join(" and "), keys.join(", "));
+        terminal.progress(&format!("{done} older runs in {all} to save space ({keys})"));
     }
     let windows = compressed.iter().flat_map(|dir| bundle::window_bundles(dir));
     // A dormant run has its pages in the bundles of its windows.
@@ -292,6 +331,21 @@ fn without_screen(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<NoScree
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn slow_steps_have_a_line() {
+        let line = |label: &str, text: &str| AnswerLine { label: label.into(), text: text.into() };
+        let times = "mean 4.66 ms per step (p50 4.62, p99 11.09; slow steps recur every 63 steps: each follows \
+                     a mixed step), 3,432 tokens/s";
+        let answer = [line("verdict", "x; slow (y)"), line("time", times), line("where", "z")];
+        let expected = [
+            ("verdict", "x; slow (y)"),
+            ("time", "mean 4.66 ms per step (p50 4.62, p99 11.09), 3,432 tokens/s"),
+            ("slow", "steps recur every 63 steps: each follows a mixed step"),
+            ("where", "z"),
+        ];
+        assert_eq!(shown(&answer), expected.map(|(label, text)| (label, text.to_owned())));
+    }
 
     #[test]
     fn a_browser_is_started_only_where_somebody_sees_it() {

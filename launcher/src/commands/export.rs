@@ -84,14 +84,11 @@ fn about(space: Space) -> String {
 
 /// A report that is there and cannot be read is not a mistake of the command line.
 fn unread(run_dir: &Path, error: ExportError) -> Failure {
-    let is_there = |name: &str| run_dir.join(name).symlink_metadata().is_ok();
+    let metrics = run_dir.join("metrics.json");
     match error {
-        ExportError::NoReport { .. } if run_dir.join("metrics.json").is_dir() => {
-            let why = super::diff::report_of(&run_dir.join("metrics.json")).err();
-            why.unwrap_or_else(|| failure(error))
-        }
-        ExportError::NoReport { .. } if is_there("metrics.json") => {
-            Failure::NoResult(error.to_string())
+        // In the words of the other commands.
+        ExportError::NoReport { .. } if metrics.symlink_metadata().is_ok() => {
+            super::diff::report_of(&metrics).err().unwrap_or_else(|| failure(error))
         }
         ExportError::NoReport { .. } => {
             super::diff::metrics_of(run_dir).err().unwrap_or_else(|| failure(error))

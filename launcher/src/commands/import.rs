@@ -74,29 +74,47 @@ pub(crate) fn import(args: MergeArgs, terminal: &Terminal) -> Result<u8, Failure
     Ok(status)
 }
 
-/// Fails where no file can be used, before there is a folder; one that can be is merged without the others.
+/// Fails where no file can be used or one is not there, before there is a folder; a damaged one does not keep others
+/// from being merged.
 fn check_inputs(captures: &Captures) -> Result<(), Failure> {
     let Captures { traces, nsys, ncu, .. } = captures;
     if traces.is_empty() && nsys.is_empty() && ncu.is_empty() {
         let text = "there is nothing to merge; give --spool DIR, --nsys FILE or --ncu FILE";
         return Err(Failure::Usage(text.into()));
     }
-    let mut problems = Vec::new();
+    let (mut problems, mut missing, mut usable) = (Vec::new(), Vec::new(), false);
     for (kind, files) in [(Kind::Trace, traces), (Kind::Nsys, nsys), (Kind::Ncu, ncu)] {
         for file in files {
-            match copy_inputs::check(kind, file).and_then(|()| check_export(kind, file)) {
-                Ok(()) => return Ok(()),
+            if !copy_inputs::exists(file) {
+                missing.push(format!("`{}`", file.display()));
+            }
+            if let Err(why) = copy_inputs::check(kind, file).and_then(|()| check_export(kind, file))
+            {
                 // No colon behind the name: what follows one that ends in `passwd` would pass for a secret.
-                Err(why) => problems.push(format!("{} ({why:#})", file.display())),
+                problems.push(format!("{} ({why:#})", file.display()));
+            } else {
+                usable = true;
             }
         }
     }
-    let text = format!(
-        "no capture can be merged, so no bundle was made: {}; --spool takes .s2t files or \
-         their folder, --nsys exports, --ncu tables",
-        problems.join(", ")
-    );
-    Err(Failure::Usage(text))
+    if usable && missing.is_empty() {
+        return Ok(());
+    }
+    if usable {
+        let (names, does) = (missing.join(", "), if missing.len() == 1 { "does" } else { "do" });
+        let text = format!("{names} {does} not exist, so nothing was merged; check the path");
+        return Err(Failure::Usage(text));
+    }
+    let problems = problems.join(", ");
+    // What is wrong with a file may name what to do.
+    let has_remedy =
+        ["; ", " has to end in ", "nsys export"].iter().any(|of| problems.contains(of));
+    let takes =
+        "; --spool takes .s2t files or their folder, --nsys and --ncu reports, exports and tables";
+    let hint = if has_remedy { "" } else { takes };
+    Err(Failure::Usage(format!(
+        "no capture can be merged, so no bundle was made: {problems}{hint}"
+    )))
 }
 
 /// Refuses what has the name of a SQLite export and is none, before a copy of it fails.

@@ -28,7 +28,11 @@ pub(crate) fn report(args: ReportArgs, terminal: &Terminal) -> Result<u8, Failur
         )));
     }
     if let Some(word) = args.overrides.iter().find(|word| !cli::is_setting(word)) {
-        let text = format!("`{word}` is not KEY=VALUE; report takes one run, and settings");
+        let run = run_dir.display();
+        let text = format!(
+            "`{word}` is not KEY=VALUE; report takes one run, and settings; to compare two runs: stage2-launch diff {run} \
+             {word}"
+        );
         return Err(Failure::Usage(text));
     }
     if run_dir.join(RUN_JSON).symlink_metadata().is_err() {

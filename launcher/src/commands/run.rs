@@ -619,8 +619,10 @@ pub(super) fn without_its_tool(pass: &Pass) -> Option<Finding> {
     let profiler = pass.profiler.as_ref().filter(|_| pass.skip.is_none())?;
     let finding = workload::find(profiler.executable().as_os_str()).err()?.finding;
     let (name, tool) = (pass.name, product(pass.name));
+    // As a run says it.
+    let what = finding.what.replace(": command not found", " is not installed, or not on PATH");
     Some(Id::RunWouldFail.found(
-        format!("the {name} pass would be skipped: {}", finding.what),
+        format!("the {name} pass would be skipped: {what}"),
         finding.why,
         format!(
             "install {tool} and put its folder into PATH, name it in pipeline.{name}.executable, or leave \

@@ -113,7 +113,10 @@ pub(super) fn check(
             Ok(trial) => match (trial.said.cuda, &trial.said.cuda_absent) {
                 (Some(0), _) => "CUDA started, and the collector was not notified".to_owned(),
                 (Some(code), _) => format!("CUDA did not start in the child (cuInit gave {code})"),
-                (None, Some(why)) => format!("the test process found no CUDA driver ({why})"),
+                (None, Some(why)) => {
+                    let why = why.trim_start_matches("OSError: ");
+                    format!("the test process found no CUDA driver ({why})")
+                }
                 (None, None) => "the child did not start CUDA".to_owned(),
             },
         };

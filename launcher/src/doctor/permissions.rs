@@ -60,7 +60,7 @@ fn counters(system: &System) -> Check {
     let Some(restricted) = system.field(params, key) else {
         return COUNTERS.not_checked(match system.path(params).exists() {
             true => format!("{params} has no {key}"),
-            false => format!("{params} does not exist"),
+            false => format!("{params} does not exist: whether ncu may read counters is not known"),
         });
     };
     let effective = system.field("/proc/self/status", "CapEff");

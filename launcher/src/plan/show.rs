@@ -1,11 +1,12 @@
 //! A plan -> text that a shell would run.
 
 use std::ffi::OsStr;
+use std::io::IsTerminal as _;
 use std::os::unix::ffi::OsStrExt as _;
 
 use super::{FLUSH_PAGE, Pass, Plan};
 use crate::redaction;
-use crate::terminal::printable;
+use crate::terminal::{printable, width};
 use crate::tools::Step;
 
 /// `runs`: whether a pass would run, or is left out on purpose; the others have no number, as in a run.
@@ -30,7 +31,11 @@ pub(crate) fn show(plan: &Plan, runs: impl Fn(&Pass) -> bool) -> String {
         out.push_str(&format!("\n# {title}\n"));
         out.push_str(&show_pass(pass));
     }
-    out
+    let stdout = std::io::stdout();
+    match width(&stdout).filter(|_| stdout.is_terminal()) {
+        Some(width) => in_lines(&out, width),
+        None => out,
+    }
 }
 
 fn show_pass(pass: &Pass) -> String {
@@ -101,6 +106,44 @@ fn show_step(step: &Step, pass: &Pass) -> String {
     }
 }
 
+/// A plan for a terminal of a width: commands go on in further lines, as a shell reads them.
+fn in_lines(plan: &str, width: usize) -> String {
+    const INDENT: &str = "    ";
+    let mut out = String::new();
+    for line in plan.lines() {
+        let (mut column, mut quote, mut is_escaped) = (0, None, false);
+        let mut words = vec![String::new()];
+        for c in line.chars() {
+            match (quote, c) {
+                (None, ' ') if !is_escaped && !line.starts_with('#') => {
+                    words.push(String::new());
+                    continue;
+                }
+                (None, '\'' | '"') if !is_escaped => quote = Some(c),
+                (Some(open), _) if open == c && !is_escaped => quote = None,
+                _ => {}
+            }
+            is_escaped = c == '\\' && !is_escaped;
+            words.last_mut().into_iter().for_each(|word| word.push(c));
+        }
+        for (at, word) in words.iter().enumerate() {
+            let chars = word.chars().count();
+            // With room for a space and the mark of a line that goes on.
+            if at > 0 && column + 1 + chars + 2 > width {
+                out.push_str(&format!(" \\\n{INDENT}"));
+                column = INDENT.len();
+            } else if at > 0 {
+                out.push(' ');
+                column += 1;
+            }
+            out.push_str(word);
+            column += chars;
+        }
+        out.push('\n');
+    }
+    out
+}
+
 /// One word as a POSIX shell reads it. Characters that a terminal would obey are shown as such.
 pub(crate) fn quote(word: impl AsRef<OsStr>) -> String {
     let bytes = word.as_ref().as_bytes();
@@ -123,6 +166,15 @@ pub(crate) fn quote(word: impl AsRef<OsStr>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_command_goes_on_in_lines_that_a_shell_reads_as_one() {
+        let plan = "# a comment that is longer than a line\nenv A='b  c d e' tool --first --second x\nmkdir -p y\n";
+        let shown = in_lines(plan, 24);
+        let lines = "# a comment that is longer than a line\nenv A='b  c d e' tool \\\n    --first --second x\nmkdir -p y\n";
+        assert_eq!(shown, lines);
+        assert_eq!(in_lines(plan, usize::MAX), plan);
+    }
 
     #[test]
     fn a_shell_reads_back_what_was_quoted() {

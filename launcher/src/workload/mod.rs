@@ -6,7 +6,7 @@ mod loading;
 mod python;
 
 use std::ffi::OsStr;
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
@@ -19,6 +19,7 @@ use loading::File;
 use stage2_contract::text::visible_path;
 use stage2_model::Finding;
 use stage2_model::finding::Id;
+use stage2_read::files;
 
 pub(crate) use engine::Engine;
 pub(crate) use hydra_app::hydra_app;
@@ -60,6 +61,7 @@ pub(crate) fn find(program: &OsStr) -> Result<PathBuf, NotRunnable> {
         File::Script(words) => words.first().map(PathBuf::from),
         File::Elf(elf) => elf.interpreter,
         File::DamagedElf => return Err(damaged(&path)),
+        File::Other if is_script(&path) => return Err(no_first_line(&path)),
         File::Elf32 | File::Other => None,
     };
     match interpreter {
@@ -100,17 +102,13 @@ pub(crate) fn why_not_started(program: &Path, error: &io::Error) -> NotRunnable 
             NotRunnable::new(126, what, "permission denied", remedy)
         }
         _ if error.raw_os_error() == Some(Errno::ENOEXEC as i32) => {
-            let (why, remedy) = match located(program.as_os_str()).map(|path| loading::look(&path))
-            {
+            match located(program.as_os_str()).map(|path| loading::look(&path)) {
                 Ok(File::Elf(_) | File::Elf32) => {
-                    ("it is built for another machine", "build it for this one")
+                    let why = "it is built for another machine";
+                    NotRunnable::new(126, what, why, "build it for this one")
                 }
-                _ => (
-                    "it is not a program for this machine, and its first line is not #!",
-                    "give its interpreter, e.g. -- sh FILE",
-                ),
-            };
-            NotRunnable::new(126, what, why, remedy)
+                _ => no_first_line(program),
+            }
         }
         io::ErrorKind::WouldBlock => NotRunnable::new(126, what, error.to_string(), MORE_PROCESSES),
         _ => NotRunnable::new(126, what, error.to_string(), ""),
@@ -127,6 +125,26 @@ fn no_interpreter(path: &Path, interpreter: &Path) -> NotRunnable {
         }
     };
     NotRunnable::new(127, format!("cannot run `{}`", path.display()), why, remedy)
+}
+
+/// Whether a file is a text that the kernel refuses to run. By other endings, it may know what runs it (binfmt_misc).
+fn is_script(path: &Path) -> bool {
+    let is_known = path.extension().is_none_or(|ending| ending == "sh" || ending == "py");
+    let mut head = String::new();
+    let read = files::open(path).and_then(|file| file.take(HEAD).read_to_string(&mut head));
+    // A letter that the end of the head cuts makes it no text; then the kernel says so.
+    let is_text = |c: char| !c.is_control() || c.is_ascii_whitespace();
+    is_known && read.is_ok_and(|bytes| bytes > 0) && head.chars().all(is_text)
+}
+
+/// Bytes at the start of a file that tell a text.
+const HEAD: u64 = 64;
+
+fn no_first_line(path: &Path) -> NotRunnable {
+    let (what, shown) = (format!("cannot run `{}`", path.display()), visible_path(path));
+    let why = "it is not a program for this machine, and its first line is not #!";
+    let interpreter = if path.extension().is_some_and(|of| of == "py") { "python" } else { "sh" };
+    NotRunnable::new(126, what, why, format!("give its interpreter, e.g. -- {interpreter} {shown}"))
 }
 
 fn damaged(path: &Path) -> NotRunnable {

@@ -238,10 +238,12 @@ fn a_configuration_that_fails_costs_its_column_only() {
     let assert = bench(&sandbox, &words).env("END_TRACED", "7").assert().code(70);
     let said = stderr(&assert);
     let of = |name: &str| contains(format!("- {name}: no complete measurement: "));
-    assert.stdout(of("collector").and(of("nsys")));
+    let top = contains("**No profiler was measured**: ");
+    assert.stdout(of("collector").and(of("nsys")).and(top));
     // What is not there is told once, and leaves nothing to look at.
     assert_eq!(said.matches("`nsys` is not installed").count(), 1, "{said}");
     assert_eq!(said.matches("see what is left in").count(), 3, "{said}");
+    assert!(said.contains("error: exit status 70: no measurement: "), "{said}");
     assert!(!sandbox.path("b/round-1/nsys").exists());
     let results = results(&sandbox);
     assert_eq!(runs(&results, "untraced") + runs(&results, "untraced again"), 6);
@@ -256,15 +258,33 @@ fn a_configuration_that_fails_costs_its_column_only() {
 
 #[test]
 fn a_collector_that_leaves_nothing_is_told() {
-    let sandbox = sandbox(false);
-    let told = bench(&sandbox, &["--rounds", "1", "--", "true"]).assert().code(70);
-    let page = common::read(&sandbox.path("b/bench.md"));
-    assert!(page.contains("launched no GPU work, so there is nothing to compare"), "{page}");
-    assert!(!page.contains('|') && page.lines().count() == 3, "{page}");
-    told.stdout(page).stderr(contains("no measurement").not());
-    let results = results(&sandbox);
-    let why = configuration(&results, "collector")["failed"].as_str().expect("a reason");
-    assert!(why.contains("there is no trace file"), "{why}");
+    let has_gpu = std::path::Path::new("/dev/nvidiactl").exists();
+    // A named CUPTI may be that of a simulated GPU, which asks for no driver.
+    for (cupti, quiet) in [(None, false), (None, true), (Some("/no.so"), false)] {
+        let sandbox = sandbox(false);
+        let words = [if quiet { "-q" } else { "-v" }, "--rounds", "1", "--", "true"];
+        let mut command = bench(&sandbox, &words);
+        cupti.map(|path| command.env("STAGE2_CUPTI", path));
+        let told = command.assert().code(70);
+        let why = match cupti.is_some() || has_gpu {
+            true => "the workload launched no GPU work",
+            false => "no GPU: ",
+        };
+        let page = common::read(&sandbox.path("b/bench.md"));
+        assert!(page.contains(&format!("There is nothing to compare: {why}")), "{page}");
+        assert!(!page.contains('|') && !page.contains("overhead"), "{page}");
+        let (said, stdout) = (stderr(&told), stdout(&told));
+        assert_eq!(stdout, page);
+        let before = format!("warning: the collector will record no GPU work: {why}");
+        assert_eq!(said.contains(&before), why == "no GPU: " && !quiet, "{said}");
+        let end = said.lines().last().expect("an error");
+        let (what, remedy) = end.split_once("; ").expect("a hint");
+        assert!(what.contains(&format!("error: exit status 70: no measurement: {why}")), "{said}");
+        assert!(remedy.contains("a GPU") || remedy.contains("uses the GPU"), "{said}");
+        let results = results(&sandbox);
+        let why = configuration(&results, "collector")["failed"].as_str().expect("a reason");
+        assert!(why.contains("there is no trace file"), "{why}");
+    }
 }
 
 #[test]
@@ -283,6 +303,10 @@ fn a_command_that_is_not_there_ends_as_in_a_shell() {
 fn a_dry_run_shows_every_configuration_and_runs_nothing() {
     let sandbox = sandbox(false);
     let assert = bench(&sandbox, &["--dry-run", "--", "./workload"]).assert().success();
+    let said = stderr(&assert);
+    let has_gpu = std::path::Path::new("/dev/nvidiactl").exists();
+    assert!(said.contains("the nsys pass would be skipped"), "{said}");
+    assert!(has_gpu || said.contains("would record no GPU work: no GPU: "), "{said}");
     assert
         .stdout(contains("untraced").and(contains("STAGE2_GPU=off")).and(contains("nsys profile")));
     assert!(!sandbox.path("order").exists() && !sandbox.path("b").exists());

@@ -45,6 +45,9 @@ fn runs_of_one_program_are_equal_and_a_longer_one_is_found() {
     let screen = contains(" call p50 ")
         .and(contains("noise       unknown from run to run; ± is that within"));
     let passed = contains("--fail-if 'decode.kernels>+0' passed for a → b");
+    // The runs that are missing can be recorded as they stand.
+    let record = "record      stage2-launch demo --run-dir before-2 -- --steps 4";
+    let screen = screen.and(contains(record)).and(contains(" in the simulation (one run"));
     sandbox.launch_strictly(&words).assert().success().stdout(screen).stderr(passed);
     // The simulated GPU replays a recording: its kernels are the same to the nanosecond.
     let same = json_of(&sandbox, &["a", "b"]);
@@ -213,7 +216,7 @@ fn the_first_line_says_whether_anything_changed() {
     let [before, after] = [&before, &after].map(|runs| runs.each_ref().map(|run| &**run));
     let sides = [&before[..], &["--against"], &after[..]].concat();
     let better = screen(&sandbox, &[&sides[..], &["--html", "better.html"]].concat());
-    let said = "Better (4 vs 4 runs, p = 0.029, the lowest possible): decode median step";
+    let said = "Better (4 vs 4 runs without overlap, p = 0.029): decode median step";
     assert!(
         better.contains(said) && better.contains(" -28.2 % [-28.2, -28.2] better\n"),
         "{better}"
@@ -299,6 +302,8 @@ fn a_quiet_comparison_keeps_what_would_mislead_without_it() {
     assert!(said.starts_with("Not comparable: different models. "), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
     assert.stderr(contains("did you mean --fail-if 'decode.tokens_per_s<-900%'"));
+    let assert = sandbox.launch_strictly(&["diff", "-q", &a, &b, "--html", "d.html"]).assert();
+    assert.success().stdout(contains("d.html\n"));
     // What was not decided did not pass.
     let [a, b] = ["vllm_server", "vllm_sorting"].map(sample);
     let words = ["diff", "-q", &a, &b, "--fail-if", "mixed.step_ms>+5%"];
@@ -570,4 +575,6 @@ fn several_runs_without_a_side_are_grouped_by_baseline() {
     let words = shown.split_whitespace().collect::<Vec<_>>().join(" ").replace(" \\ ", " ");
     let command = format!("diff {} --against {}", before[0], after.join(" "));
     assert!(words.contains(&command), "{shown}");
+    let few = "record up to 4 runs per side, interleaved; to compare two groups";
+    assert!(words.contains(few), "one run decides nothing: {shown}");
 }

@@ -76,8 +76,8 @@ fn a_dry_run_says_what_would_fail() {
         "a run would exit with status 127: `no-such-program`: command not found",
         "a run would exit with status 2: the run folder",
         "it is not empty",
-        "the nsys pass would be skipped: `nsys`: command not found",
-        "the ncu pass would be skipped: `ncu`: command not found",
+        "the nsys pass would be skipped: `nsys` is not installed, or not on PATH",
+        "the ncu pass would be skipped: `ncu` is not installed, or not on PATH",
         "pipeline.ncu.executable",
     ];
     expect_parts(&said, "said", &parts);

@@ -73,9 +73,12 @@ fn the_default_destination_is_named_after_the_run_and_nothing_is_overwritten() {
     let said = said.stderr(says("no stage `decod`; did you mean `decode`? There are decode"));
     said.stderr(contains("will be written").not());
     refused(&["--window", "7"], "START..END");
+    refused(&["--window", "100000..100001", "-o", "x"], "the selected part of the run is empty");
     fs::write(sandbox.path("run/metrics.json"), "{").expect("file");
     let damaged = sandbox.launch_strictly(&["export", "run", "-f", "perfetto", "-o", "x"]).assert();
-    damaged.code(70).stderr(contains("stage2-launch report"));
+    // As the other commands say it, with a command that can be pasted.
+    let truncated = says("metrics.json: it is truncated");
+    damaged.code(70).stderr(truncated.and(says("with `stage2-launch report run`")));
     assert!(!sandbox.path("x").exists());
 }
 
@@ -108,10 +111,17 @@ fn a_bundle_of_another_version_and_an_empty_run_are_refused() {
     let other = text.replacen("\"schema_version\": 2", "\"schema_version\": 99", 1);
     assert_ne!(other, text);
     fs::write(sandbox.path("run/metrics.json"), other).expect("file");
-    refused(70, "stage2.report, version 99; this program reads stage2.report, version");
+    refused(70, "a newer stage2-launch wrote it (schema version 99; this one reads up to");
     fs::write(sandbox.path("run/metrics.json"), text).expect("file");
+    for trace in names_in(&sandbox.path("run/collector")) {
+        fs::write(sandbox.path("run/collector").join(trace), "damaged").expect("file");
+    }
+    refused(70, "restore the whole files, or record again");
     fs::remove_dir_all(sandbox.path("run/collector")).expect("folder");
-    refused(70, "no trace file of the collector to export");
+    refused(
+        70,
+        "no trace file of the collector that can be exported (run/collector does not exist)",
+    );
 }
 
 #[test]

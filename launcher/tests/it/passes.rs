@@ -294,16 +294,17 @@ fn captures_taken_elsewhere_are_merged_as_far_as_they_can_be_read() {
     sandbox.write("c.csv", "Total Time (ns),Instances,Name\n10,1,k\n");
     sandbox.write("d.ncu-rep", "report");
     sandbox.write("e.nsys-rep", "report");
-    let words = "merge --spool a --spool nowhere --nsys b.txt --nsys c.csv --nsys e.nsys-rep \
-                 --ncu d.ncu-rep -o out";
+    let words =
+        "merge --spool a --nsys b.txt --nsys c.csv --nsys e.nsys-rep --ncu d.ncu-rep -o out";
     let words: Vec<&str> = words.split_whitespace().collect();
+    // A mistyped name is no damage: the corrected command finds its folder empty.
+    let mistyped = [&words[..], &["--nsys", "nowhere.sqlite"]].concat();
+    let said = stderr(&sandbox.launch_with_tools(&mistyped).assert().code(2));
+    let missing = "error: `nowhere.sqlite` does not exist, so nothing was merged; check the path";
+    expect_parts(&said, "said", &[missing]);
+    assert!(!sandbox.path("out").exists());
     let said = stderr(&sandbox.launch_with_tools(&words).assert().success());
-    let parts = [
-        "nowhere is not merged: it does not exist",
-        "b.txt is not merged",
-        "reports of Nsight Systems are not read",
-        "x.s2t",
-    ];
+    let parts = ["b.txt is not merged", "reports of Nsight Systems are not read", "x.s2t"];
     expect_parts(&said, "said", &parts);
     let out = sandbox.path("out");
     for file in ["collector/x.s2t", "nsys/c.csv", "ncu/raw.csv", "kernels.md"] {

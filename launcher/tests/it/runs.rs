@@ -115,6 +115,7 @@ fn what_cannot_be_run_gives_what_a_shell_gives_and_no_bundle() {
     sandbox.write("text", "echo hi\n");
     sandbox.executable("lost", "#!/no/such/interpreter\n");
     sandbox.executable("cut", "\u{7f}ELF\u{2}");
+    sandbox.executable("no-first-line", "echo hi\n");
     sandbox.executable("windows", "#!/bin/sh\r\ntrue\r\n");
     for (command, code, parts) in [
         ("no-such-program", 127, ["`no-such-program`: command not found", "PATH"]),
@@ -127,6 +128,7 @@ fn what_cannot_be_run_gives_what_a_shell_gives_and_no_bundle() {
         (".", 126, ["cannot run `.`", "folder"]),
         ("./lost", 127, ["./lost", "interpreter"]),
         ("./cut", 126, ["damaged or missing", "build or copy it again"]),
+        ("./no-first-line", 126, ["its first line is not #!", "-- sh ./no-first-line"]),
         ("./windows", 127, [r"`/bin/sh\r` is not there", "Windows line endings"]),
     ] {
         let assert = sandbox.launch_with_tools(&["-q", "--", command]).assert().code(code);

@@ -111,6 +111,11 @@ fn a_workload_that_a_signal_ended_gets_advice_for_that_signal() {
         crash.contains("without stage2-launch") && crash.contains("STAGE2_LOG=info"),
         "{crash}"
     );
+    let has_gpu = std::path::Path::new("/dev/nvidiactl").exists();
+    let needs_gpu = "if it needs the GPU, run on a machine with a GPU";
+    assert!(has_gpu || crash.contains(needs_gpu) && said("KILL").contains(needs_gpu), "{crash}");
+    // A cause has a line.
+    assert!(has_gpu || crash.contains("\nalso:     no GPU: "), "{crash}");
     assert!(said("INT").contains("before you interrupt it"));
     assert!(said("KILL").contains("dmesg"));
 }

@@ -149,7 +149,7 @@ fn launch_gaps_that_explain_more_than_each_cause_are_named() {
     assert_eq!(
         said.as_deref(),
         Some(
-            "the same idle time: launch gaps 9.550 → 0.350 ms (better), other 2.600 → 3.800 ms (worse)"
+            "the same idle time: launch gaps 9.550 → 0.350 ms (better), not launch gaps 2.600 → 3.800 ms (worse)"
         )
     );
     let same = side([(6.0, 9.5, 2.0), (6.1, 9.5, 1.0), (6.2, 9.6, 0.2), (6.3, 9.6, 3.0)]);
@@ -256,7 +256,8 @@ fn of_other_concurrency_the_tokens_per_second_lead_and_nothing_is_to_be_kept() {
     let calm = [[10.0, 10.5, 11.0, 11.5], [10.2, 11.9, 9.8, 12.4]];
     let rates = [[80.0, 81.0, 82.0, 83.0], [150.0, 151.0, 152.0, 153.0]];
     let found = concurrent([1.0, 2.0], calm, rates);
-    let head = "Better, with caveats (4 vs 4 runs, p = 0.029, the lowest possible): decode tokens/s +85.9 % [";
+    let head =
+        "Better, with caveats (4 vs 4 runs without overlap, p = 0.029): decode tokens/s +85.9 % [";
     assert!(found.verdict.starts_with(head), "{}", found.verdict);
     assert!(found.verdict.ends_with("], within noise"), "the time has its word: {}", found.verdict);
     let next = line(&found, "next");

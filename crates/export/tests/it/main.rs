@@ -252,9 +252,19 @@ fn a_stage_or_a_window_is_a_part() {
         assert!(refused.is_usage());
         assert!(parts.iter().all(|part| refused.to_string().contains(part)), "{refused}");
     }
+    // Stages come first; of the ranges of modules there are too many.
+    let folder = tempfile::tempdir().expect("folder");
+    common::modules(folder.path(), 20);
+    let modules = of_folder(folder.path(), &[]).expect("run");
+    let refused = export(&modules, Format::Csv, &stage("decod"), &folder.path().join("none"));
+    let refused = refused.expect_err("no such stage").to_string();
+    assert!(
+        refused.ends_with("did you mean `decode`? (20 ranges without GPU work are not listed)"),
+        "{refused}"
+    );
     let late = Selection { window: Some("9..".parse().expect("window")), ..Selection::default() };
     let refused = scratch.select(Format::Folded, "none", &late).expect_err("nothing is left");
-    assert!(refused.to_string().contains("leave nothing"), "{refused}");
+    assert!(refused.to_string().contains("part of the run is empty"), "{refused}");
     let refused =
         scratch.select(Format::Folded, "none", &stage("warm-up")).map_err(|e| e.to_string());
     let refused = refused.expect_err("no such stage");

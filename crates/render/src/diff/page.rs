@@ -32,7 +32,7 @@ const LEAST_KERNEL_BAR: f64 = 0.05;
 /// Percent of the width from which a colour is seen.
 const LEAST_BAR: f64 = 0.5;
 /// Lines in the box of the verdict, and those below the first picture; the tables have the others.
-const FIRST_LINES: [&str; 2] = ["comparable", "next"];
+const FIRST_LINES: [&str; 3] = ["comparable", "next", screen::RECORD];
 const OTHER_LINES: [&str; 2] = ["noise", "kernels"];
 
 /// One page for a browser that needs no network and no script.
@@ -134,7 +134,7 @@ fn comparison(
         let line = |line: &AnswerLine| {
             let label = escaped(&line.label);
             let said = match line.text.split_once(COMMAND) {
-                Some((what, words)) if line.label == "next" => {
+                Some((what, words)) if ["next", screen::RECORD].contains(&&*line.label) => {
                     // As it is to be copied.
                     let words = escaped(words);
                     format!("{}<pre><code>{COMMAND}{words}</code></pre>", breakable(what))

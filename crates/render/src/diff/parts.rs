@@ -366,7 +366,7 @@ pub(super) fn part_name(stage: &StageChange, part: &PartChange<'_>, limit: usize
                 false => shorten(&format!("{class} ({} kernels)", part.work.len()), limit),
             }
         }
-        ([], Some(OTHER_IDLE)) => with_why(stage, "idle: other", limit),
+        ([], Some(OTHER_IDLE)) => with_why(stage, &format!("idle: {OTHER_IDLE}"), limit),
         ([], Some(cause)) => cause_name(cause, limit),
         ([], None) => with_why(stage, "GPU idle", limit),
     }
@@ -374,7 +374,9 @@ pub(super) fn part_name(stage: &StageChange, part: &PartChange<'_>, limit: usize
 
 /// Idle time with the reason why its causes are not known, where there is room for it.
 fn with_why(stage: &StageChange, name: &str, limit: usize) -> String {
-    let why = stage.host_absent.as_deref().and_then(|why| why.split_once(':'));
+    // Launch gaps divide that of a host that is ahead.
+    let why = stage.host_absent.as_deref().filter(|_| !stage.host_ahead);
+    let why = why.and_then(|why| why.split_once(':'));
     let whole = why.map(|(why, _)| format!("{name} ({why})"));
     whole.filter(|text| text.chars().count() <= limit).unwrap_or_else(|| shorten(name, limit))
 }

@@ -22,8 +22,8 @@ const WIDTHS: (usize, usize) = (60, 160);
 const HEIGHT: usize = 24;
 /// Lines of the command and of the prompt.
 const PROMPTS: usize = 2;
-/// Lines of the sentence about a condition, below the screen, where it is short.
-const CONDITION: usize = 2;
+/// Conditions that passed and share a sentence: fewer have a line each.
+const FOLDED: usize = 5;
 /// Characters in front of it, and of its further lines.
 const SPEAKER: usize = "stage2-launch: error: ".len();
 const INDENT: usize = 9;
@@ -91,6 +91,8 @@ const TIGHT: [Layout; 4] = [
 ];
 
 const LABEL_CHARS: usize = 12;
+/// Label of the commands that record more runs, which a screen with room for them has below what to do next.
+pub(super) const RECORD: &str = "record";
 /// Stands for a space at which no line breaks.
 const TIED: char = '\u{1}';
 /// Marks what has no room.
@@ -106,15 +108,18 @@ const HEAD: usize = 2;
 /// Whether the conditions that passed share a sentence, because the terminal has no room for one each.
 pub(super) fn is_folded(of: &Comparison, height: usize) -> bool {
     let passed = of.conditions.iter().filter(|row| row.outcome == Outcome::Passed).count();
-    passed > 1 && height < HEIGHT + CONDITION * of.conditions.len()
+    passed >= FOLDED && height < HEIGHT + of.conditions.len()
 }
 
 /// The title and what follows, each line of at most `width` characters, in `height` lines if it is not cut short.
 pub(super) fn screen(of: &Comparison, width: usize, height: usize) -> Vec<String> {
     let width = width.clamp(WIDTHS.0, WIDTHS.1);
     // Each condition has a sentence below the screen, behind the name of the program.
-    let sentences = super::outcomes_of(of, is_folded(of, height), false);
-    let lines_of = |said: &String| (SPEAKER + said.chars().count()).div_ceil(width - INDENT);
+    let sentences = super::outcomes_of(of, Some(height), false);
+    let lines_of = |said: &String| match SPEAKER + said.chars().count() {
+        short if short <= width => 1,
+        long => long.div_ceil(width - INDENT),
+    };
     let sentences: usize = sentences.iter().map(|(_, said)| lines_of(said)).sum();
     let room = height.max(HEIGHT).saturating_sub(PROMPTS + sentences);
     let is_weighty = |d: &Difference| d.severity >= Severity::Warning;
@@ -178,7 +183,14 @@ pub(super) fn screen(of: &Comparison, width: usize, height: usize) -> Vec<String
     let all = [(&LAYOUTS[..], false), (others, false), (&LAYOUTS, true), (others, true)];
     let all = all.into_iter().chain([(&TIGHT[..], false), (&TIGHT, true)]);
     let fitting = all.into_iter().find_map(|(layouts, is_close)| fitting(layouts, is_close));
-    fitting.or_else(|| Some(with(TIGHT.last()?, true))).unwrap_or_default()
+    let mut screen = fitting.or_else(|| Some(with(TIGHT.last()?, true))).unwrap_or_default();
+    let record = labelled(of, RECORD, width, ALL);
+    if screen.len() + record.len() <= room {
+        let next = screen.iter().position(|line| line.starts_with("comparable  "));
+        let at = next.unwrap_or(screen.len());
+        screen.splice(at..at, record);
+    }
+    screen
 }
 
 /// The lines of a screen that a terminal of this height has room for.
@@ -239,6 +251,13 @@ fn stages(of: &Comparison, width: usize) -> Vec<String> {
     for stage in shown {
         let name = shorten(&stage.stage, STAGE_CHARS);
         let told = match (stage.presence, stage_time(stage)) {
+            (Presence::New | Presence::Vanished, Some((time, label))) if is_shared => {
+                let ([a, b], per) = (side_cells(time), stage.per_of(&time.metric));
+                let word = if stage.presence == Presence::New { "new" } else { GONE };
+                let values = format!("{label} {a} → {b} ms{per}");
+                rows.push([name, values, String::new(), String::new(), word.to_owned()]);
+                continue;
+            }
             // The verdict names them.
             (Presence::New | Presence::Vanished, _) if is_shared => continue,
             (Presence::New, _) => "new",
@@ -341,7 +360,8 @@ fn row(
     let why = || if is_one { ONE_VALUE } else { metric.why_absent().unwrap_or_default() };
     // Nothing is smaller than no change.
     let noise = metric.noise_text().filter(|_| metric.change != Some(0.0));
-    let noise = noise.map_or_else(|| why().to_owned(), |text| text.to_string());
+    let least = if metric.noise.method == NoiseMethod::FivePercent { " (min)" } else { "" };
+    let noise = noise.map_or_else(|| why().to_owned(), |text| format!("{text}{least}"));
     let verdict = stage.word(metric).to_owned();
     [name, format!("{label}{a} → {b} {unit}"), percent.unwrap_or_default(), noise, verdict]
 }
@@ -477,7 +497,8 @@ pub(super) fn other_breakdown<'p>(
 ) -> Option<String> {
     let causes = format!("{place} has the same idle time by host activity");
     let absent = || {
-        let (why, _) = stage.host_absent.as_deref()?.split_once(':')?;
+        let why = stage.host_absent.as_deref().filter(|_| !stage.host_ahead)?;
+        let (why, _) = why.split_once(':')?;
         let is_idle = unnamed.any(|part| part.work.is_empty());
         is_idle.then(|| format!("idle causes unknown: {why} ({place})"))
     };
@@ -642,7 +663,9 @@ fn labelled(of: &Comparison, label: &str, width: usize, most: usize) -> Vec<Stri
     let Some(line) = of.lines.iter().find(|line| line.label == label) else { return Vec::new() };
     let chars = width - LABEL_CHARS - 1;
     let wrapped = match line.text.split_once(COMMAND) {
-        Some((what, words)) if label == "next" && line.text.chars().count() > chars => {
+        Some((what, words))
+            if ["next", RECORD].contains(&label) && line.text.chars().count() > chars =>
+        {
             let command = wrapped_at_most(&format!("{COMMAND}{words}"), chars - GOES_ON.len(), ALL);
             let last = command.len().saturating_sub(1);
             // To be pasted as it is.
@@ -650,7 +673,8 @@ fn labelled(of: &Comparison, label: &str, width: usize, most: usize) -> Vec<Stri
                 true => line + GOES_ON,
                 false => line,
             };
-            let what = wrapped_at_most(what, chars, ALL).into_iter();
+            let what =
+                wrapped_at_most(what, chars, ALL).into_iter().filter(|line| !line.is_empty());
             what.chain(command.into_iter().enumerate().map(goes_on)).collect()
         }
         _ => fitted(&line.text, chars, most),
@@ -755,16 +779,22 @@ mod tests {
         of.conditions = vec![row(Outcome::Passed, "a.step_ms>+5%"), row(Outcome::Failed, "b")];
         let said = |of: &Comparison, height| {
             let diff = stage2_diff::Diff::of(vec![of.clone()], String::new());
-            crate::diff::outcomes(&diff, height)
-                .into_iter()
-                .map(|(_, said)| said)
-                .collect::<Vec<_>>()
+            let said = crate::diff::outcomes(&diff, height).into_iter();
+            said.map(|(_, said)| said).collect::<Vec<_>>()
         };
-        assert_eq!(said(&of, 24).len(), 2, "a single one has its numbers");
+        // A line each; without a terminal, the reason.
+        of.conditions[1].text = "1.00 → 2.00 ms per token, +1 ms, +100 %: beyond it".to_owned();
+        assert_eq!(said(&of, Some(24))[1], "failed: b: 1.00 → 2.00 ms");
+        assert!(said(&of, None)[1].ends_with("2.00 ms per token, +1 ms, +100 %: beyond it"));
         of.conditions.push(row(Outcome::Passed, "c.step_ms>+5%"));
-        assert_eq!(said(&of, 60).len(), 3);
-        let folded = said(&of, 24);
-        let last = "2 conditions passed: --fail-if 'a.step_ms>+5%', --fail-if 'c.step_ms>+5%'";
+        assert_eq!(said(&of, Some(24)).len(), 3, "a few have their numbers");
+        for name in ["d", "e", "f"] {
+            of.conditions.push(row(Outcome::Passed, name));
+        }
+        assert_eq!([said(&of, None).len(), said(&of, Some(60)).len()], [6; 2]);
+        let folded = said(&of, Some(24));
+        let last = "5 conditions passed: --fail-if 'a.step_ms>+5%', --fail-if 'c.step_ms>+5%', --fail-if 'd', \
+                    --fail-if 'e', --fail-if 'f'";
         assert_eq!((folded.len(), folded.last().map(String::as_str)), (2, Some(last)));
     }
 
@@ -778,6 +808,13 @@ mod tests {
         };
         let labels = ["b", "c", "d", "e", "f", "g", "h", "i"];
         let all = labels.map(|label| of(label, if label == "b" { 0.25 } else { 1.0 }));
+        let mut simulated = all.clone();
+        for of in &mut simulated {
+            of.before.iter_mut().chain(&mut of.after).for_each(|run| run.simulated = true);
+        }
+        let simulated = stage2_diff::Diff::of(simulated.into(), String::new());
+        let shown = crate::diff::screens(&simulated, 80, 24);
+        assert!(shown.contains("decode -75.0 %, tokens/s +213 %, simulated\n"), "{shown}");
         let diff = stage2_diff::Diff::of(all.into(), String::new());
         let shown = crate::diff::screens(&diff, 80, 24);
         assert!(shown.lines().count() <= 22, "{shown}");

@@ -376,11 +376,14 @@ pub(super) fn host(stage: &StageChange) -> String {
             counted(others as u64, "more cause")
         )),
     };
+    let is_of_two = rows.first().is_some_and(|row| row.noise.method.is_of_two_runs());
+    let runs =
+        if is_of_two { "In one run or both" } else { "In half of the runs of a side or more" };
     let ahead = match stage.host_ahead && !rows.is_empty() {
-        true => paragraph(
-            "In half of the runs of a side or more, the host was ahead of the GPU: these causes are what the host did while \
-             the GPU was idle, and not why it was idle. The bars divide the same idle time by launch gaps.",
-        ),
+        true => paragraph(&format!(
+            "{runs}, the host was ahead of the GPU: these causes are what the host did while the GPU was idle, and not why it \
+             was idle. The bars divide the same idle time by launch gaps.",
+        )),
         false => String::new(),
     };
     Table::new(&rows)
@@ -396,7 +399,11 @@ pub(super) fn host(stage: &StageChange) -> String {
         + &stage
             .host_absent
             .iter()
-            .map(|why| format!("{}\n\n", sentence(&capitalised(why))))
+            .map(|why| {
+                paragraph(&sentence(&format!(
+                    "Idle time by what the host did is not compared: {why}"
+                )))
+            })
             .collect::<String>()
 }
 

@@ -245,6 +245,12 @@ pub(crate) fn explain(report: &mut Report, collected: bool, doctor: &Doctor) {
     {
         empty.first.remedy = format!("{}; then {}", no_gpu.remedy, empty.first.remedy);
     }
+    // A crash may be that of a program that misses it.
+    let is_crash = empty.first.cause == EmptyCause::Killed
+        && report.run.workload_end.as_ref().is_none_or(|end| end.how == EndedBy::Failure);
+    if let Some(no_gpu) = empty.also.iter().find(has_no_gpu).filter(|_| is_crash) {
+        empty.first.remedy.push_str(&format!("; if it needs the GPU, {}", no_gpu.remedy));
+    }
     // A workload that failed has told its reason itself.
     if empty.first.cause != EmptyCause::WorkloadFailed {
         let mut all = std::iter::once(&empty.first).chain(&empty.also);
@@ -405,24 +411,31 @@ fn of_run(report: &Report) -> Vec<EmptyReason> {
     let absent = report.run.environment.iter().find(|fact| fact.key == "gpu.absent");
     if let Some(absent) = absent
         && !(started || report.simulated || *files_refused > 0)
-        && !absent.value.starts_with(COULD_NOT_ASK)
     {
-        let mut words = report.run.command.iter().flatten();
-        let is_demo =
-            words.any(|word| word.ends_with(DEMO)) && words.any(|w| w.ends_with("simulated"));
-        reasons.push(if is_demo {
-            let why = "the simulated GPU comes with its own CUPTI library, which was not loaded";
-            reason(EmptyCause::NoGpu, why, NAME_SIMULATOR)
-        } else {
-            reason(
-                EmptyCause::NoGpu,
-                format!("no GPU: {}", absent.value),
-                "run on a machine with a GPU and its driver, in a container with `--gpus all`; \
-             `stage2-launch demo` shows the reports with a simulated GPU",
-            )
-        });
+        reasons.extend(no_gpu(&absent.value, report.run.command.as_deref().unwrap_or_default()));
     }
     reasons
+}
+
+/// Why a command records no GPU work on a machine where `absent` says why there is no GPU.
+pub fn no_gpu(absent: &str, command: &[String]) -> Option<EmptyReason> {
+    let mut words = command.iter();
+    let is_demo =
+        words.any(|word| word.ends_with(DEMO)) && words.any(|word| word.ends_with("simulated"));
+    if absent.starts_with(COULD_NOT_ASK) {
+        return None;
+    }
+    Some(if is_demo {
+        let why = "the simulated GPU comes with its own CUPTI library, which was not loaded";
+        reason(EmptyCause::NoGpu, why, NAME_SIMULATOR)
+    } else {
+        reason(
+            EmptyCause::NoGpu,
+            format!("no GPU: {absent}"),
+            "run on a machine with a GPU and its driver, in a container with `--gpus all`; \
+             `stage2-launch demo` shows the reports with a simulated GPU",
+        )
+    })
 }
 
 /// What to do about a workload that a signal or its time limit ended before it used the GPU.

@@ -6,6 +6,7 @@
 
 mod results;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,6 +17,8 @@ use crate::cli::{BenchArgs, Times};
 use crate::commands::ending::{printed, take_signals};
 use crate::commands::run::{Job, without_its_tool, working_dir};
 use crate::config::{self, Composed};
+use crate::doctor;
+use crate::env;
 use crate::failure::{EXIT_NO_RESULT, Failure};
 use crate::hook::Hook;
 use crate::plan::{self, NSYS_BASE, Pass, Plan};
@@ -27,13 +30,13 @@ use results::{
 };
 use stage2_contract::text::numbers::counted;
 use stage2_model::finding::Id;
-use stage2_model::{Finding, PathKind, RunInfo, WorkloadExit};
+use stage2_model::{EmptyReason, Finding, PathKind, RunInfo, WorkloadExit};
 use stage2_read::files::write_whole;
 use stage2_read::nsys::sqlite;
 use stage2_read::trace::folder::load_folder;
 use stage2_read::trace::libraries::RangeNames;
-use stage2_report::join::join;
 use stage2_report::join::overhead::InForce;
+use stage2_report::join::{empty, join};
 
 /// `stage2-launch bench`. The exit status is that of the first untraced run of the rounds.
 pub(crate) fn bench(args: BenchArgs, terminal: &Terminal) -> Result<u8, Failure> {
@@ -48,6 +51,11 @@ pub(crate) fn bench(args: BenchArgs, terminal: &Terminal) -> Result<u8, Failure>
     if job.dry_run {
         let plan = job.plan(&composed, &folder.path().join(FIRST_ROUND), library, plan::bench)?;
         let Times { rounds, warmup } = times;
+        if let Some(EmptyReason { why, .. }) = no_gpu(&job.command, &plan) {
+            let what = "the collector would record no GPU work";
+            terminal.finding(&Id::BenchNotMeasured.found(what, why, ""));
+        }
+        plan.passes.iter().filter_map(without_its_tool).for_each(|of| terminal.finding(&of));
         return printed(&format!(
             "# warm-up runs of untraced: {warmup}; then {rounds} rounds of these, untraced and \
              baseline twice each\n{}",
@@ -75,6 +83,7 @@ pub(crate) fn bench(args: BenchArgs, terminal: &Terminal) -> Result<u8, Failure>
         ignore_failure,
         reference: None,
         exit: 0,
+        no_gpu: None,
         results,
     };
     bench.run_rounds()?;
@@ -87,6 +96,7 @@ pub(crate) fn bench(args: BenchArgs, terminal: &Terminal) -> Result<u8, Failure>
 
 const FIRST_ROUND: &str = "round-1";
 const WARM_UP: &str = "warm-up";
+const NO_GPU_WORK: &str = "GPU work was not recorded: ";
 
 struct Bench<'a> {
     job: &'a Job,
@@ -106,6 +116,8 @@ struct Bench<'a> {
     /// How the workload ends when it is not watched.
     reference: Option<WorkloadExit>,
     exit: u8,
+    /// Why there is no GPU work on this machine, as a run would say it.
+    no_gpu: Option<EmptyReason>,
     results: Results,
 }
 
@@ -114,6 +126,11 @@ impl Bench<'_> {
     fn run_rounds(&mut self) -> Result<(), Failure> {
         let first = self.plan(Path::new(FIRST_ROUND))?;
         first.findings.iter().for_each(|finding| self.note(finding.clone()));
+        self.no_gpu = no_gpu(&self.job.command, &first);
+        if let Some(EmptyReason { why, .. }) = &self.no_gpu {
+            let what = "the collector will record no GPU work";
+            self.terminal.finding(&Id::BenchNotMeasured.found(what, why.clone(), ""));
+        }
         for (at, pass) in first.passes.iter().enumerate() {
             let Some(tracing) = Tracing::of_pass(pass.name) else { continue };
             let missing = without_its_tool(pass).map(|_| {
@@ -185,7 +202,13 @@ impl Bench<'_> {
         let keeps_log = untraced && self.reference.is_none() && self.set_reference(&ran, pass)?;
         let recorded = match self.failure(&ran) {
             Some(why) => Err(why),
-            None => recorded(pass, &self.libraries).map_err(|why| why.to_string()),
+            None => {
+                let found = recorded(pass, &self.libraries);
+                found.map_err(|why| match &self.no_gpu {
+                    Some(no_gpu) if why.to_string().starts_with(NO_GPU_WORK) => no_gpu.why.clone(),
+                    _ => why.to_string(),
+                })
+            }
         };
         let failed = recorded.as_ref().err().cloned();
         let recorded = recorded.unwrap_or_default();
@@ -319,7 +342,7 @@ impl Bench<'_> {
         for finding in slow_profilers(&self.results, self.in_force) {
             self.note(finding);
         }
-        let page = page(&self.results);
+        let page = page(&self.results, self.no_gpu.as_ref());
         let written = serde_json::to_string_pretty(&self.results)
             .context("bench.json")
             .and_then(|json| write_whole(&dir.join("bench.json"), &format!("{json}\n")))
@@ -328,9 +351,26 @@ impl Bench<'_> {
         printed(shown.as_deref().unwrap_or(&page))?;
         written.map_err(|e| Failure::NoResult(format!("{e:#}; solve this and run it again")))?;
         self.terminal.result(&format!("benchmark: {}", dir.join("bench.md").display()));
-        let has_result = self.results.has_measured() || self.exit != 0;
-        Ok(if has_result { self.exit } else { EXIT_NO_RESULT })
+        if self.results.has_measured() || self.exit != 0 {
+            return Ok(self.exit);
+        }
+        let (why, remedy) = self.results.unmeasured(self.no_gpu.as_ref());
+        self.terminal
+            .error(&format!("exit status {EXIT_NO_RESULT}: no measurement: {why}; {remedy}"));
+        Ok(EXIT_NO_RESULT)
     }
+}
+
+/// Why there is no GPU work to record; nothing where the collector is told which GPU (CUPTI) to use.
+fn no_gpu(command: &[OsString], plan: &Plan) -> Option<EmptyReason> {
+    let words: Vec<String> =
+        command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let is_told = |pass: &Pass| {
+        pass.environment.contains_key(doctor::CUPTI) || pass.kept.contains_key(doctor::CUPTI)
+    };
+    let named = words.iter().any(|word| word.starts_with("STAGE2_CUPTI="));
+    let asked = !named && !plan.passes.iter().any(is_told);
+    empty::no_gpu(&asked.then(|| env::probe_gpu().absent).flatten()?, &words)
 }
 
 /// Whether there is no file in a folder, however deep.
@@ -391,7 +431,7 @@ fn recorded(pass: &Pass, libraries: &RangeNames) -> anyhow::Result<Recording> {
         for process in &report.coverage.processes {
             let Some(why) = process.gpu_off.as_deref() else { continue };
             if gpu_records == Some(0) {
-                bail!("GPU work was not recorded: {why}");
+                bail!("{NO_GPU_WORK}{why}");
             }
             let pid = process.pid.map(|pid| format!(" of process {pid}")).unwrap_or_default();
             let what = format!("collector: GPU work{pid} was not recorded");

@@ -7,7 +7,7 @@ use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{grouped, ratio3};
 use stage2_contract::text::{code, shorten, wrapped};
 use stage2_model::finding::Id;
-use stage2_model::{Finding, WorkloadExit};
+use stage2_model::{EmptyReason, Finding, WorkloadExit};
 use stage2_read::trace::stats::median;
 use stage2_render::table::Table;
 use stage2_report::join::overhead::{InForce, LIMIT, lighter};
@@ -92,6 +92,21 @@ impl Results {
         let is_profiler = |of: Tracing| matches!(of, Tracing::Collector | Tracing::Nsys);
         let has_profilers = self.configurations.iter().any(|of| is_profiler(of.tracing));
         self.rows.iter().any(|row| !has_profilers || is_profiler(row.tracing)) && !is_idle(self)
+    }
+
+    /// Why no profiler was measured, and what to do about it.
+    pub(super) fn unmeasured(&self, no_gpu: Option<&EmptyReason>) -> (String, String) {
+        if let Some(EmptyReason { why, remedy, .. }) = no_gpu {
+            return (why.clone(), remedy.clone());
+        }
+        if is_idle(self) {
+            return (IDLE.to_owned(), USE_GPU.to_owned());
+        }
+        let failed = |of: &Configuration| Some(format!("{}: {}", of.name, of.failed.as_ref()?));
+        let last = self.configurations.iter().filter(|of| of.tracing != Tracing::Nsys);
+        let why = last.filter_map(failed).last();
+        let why = why.unwrap_or_else(|| "no profiler ran to its end".to_owned());
+        (why, "solve this, and run it again".to_owned())
     }
 
     pub(super) fn compare(&mut self) {
@@ -361,30 +376,30 @@ fn is_idle(results: &Results) -> bool {
         && !results.configurations.iter().flat_map(|of| &of.runs).any(has_work)
 }
 
-pub(super) fn page(results: &Results) -> String {
+const IDLE: &str = "the workload launched no GPU work";
+const USE_GPU: &str = "name a command that uses the GPU; if this one does, \
+                       `stage2-launch --light -- COMMAND` shows why nothing was recorded";
+
+pub(super) fn page(results: &Results, no_gpu: Option<&EmptyReason>) -> String {
     let mut page = String::from("# Benchmark\n\n");
     if is_idle(results) {
-        page.push_str(
-            "The workload launched no GPU work, so there is nothing to compare: the only \
-             overhead is at startup. To do: name a command that uses the GPU; if this one does, \
-             `stage2-launch --light -- COMMAND` shows why nothing was recorded.\n",
-        );
+        let (why, remedy) = results.unmeasured(no_gpu);
+        page.push_str(&format!("There is nothing to compare: {why}. To do: {remedy}.\n"));
         page.extend(results.findings.iter().map(Finding::item));
         return page;
     }
     page.push_str(&format!(
-        "Rounds: {}, every second one in reverse order{}. Untraced warm-up runs, not \
-         included: {}. Ratios of stages are against ranges only, those of the whole process \
-         against untraced; \"again\" is the same thing measured once more in each round (A/A): a ratio \
-         that is not farther from 1 is noise. ± is that noise in ms, by the A/A pair that differs most. A stage's time in a run is the median host time of \
-         its instances without the first. Minima are less sensitive to other load on the machine than \
-         medians.\n\n",
+        "Rounds: {}, every second one in reverse order{}. Untraced warm-up runs, not included: {}.\n\n",
         results.rounds,
         if results.cut_short { "; ended before its time" } else { "" },
         results.warmup,
     ));
     if results.simulated {
         page.push_str("Simulated: no real GPU took part.\n\n");
+    }
+    if !results.has_measured() {
+        let (why, remedy) = results.unmeasured(no_gpu);
+        page.push_str(&format!("**No profiler was measured**: {why}. To do: {remedy}.\n\n"));
     }
     if let Some(exit) = results.failed_exit() {
         page.push_str(&format!(
@@ -422,6 +437,12 @@ pub(super) fn page(results: &Results) -> String {
         .right("median ratio", |(.., row)| row.and_then(|row| ratio(row, row.median_ratio)))
         .right("min ratio", |(.., row)| row.and_then(|row| ratio(row, row.min_ratio)));
     page.push_str(&table.markdown());
+    page.push_str(
+        "Ratios of stages are against ranges only, those of the whole process against untraced; \"again\" is the same thing \
+         measured once more in each round (A/A): a ratio that is not farther from 1 is noise. ± is that noise in ms, by the A/A \
+         pair that differs most. A stage's time in a run is the median host time of its instances without the first. Minima are \
+         less sensitive to other load on the machine than medians.\n\n",
+    );
     let all = results.rows.iter().filter(|row| row.stage.is_some());
     let mut names: Vec<_> = all.map(|row| row.stage.as_deref()).collect();
     names.dedup();

@@ -309,6 +309,7 @@ fn what_is_no_capture_is_refused_with_what_it_is_and_what_to_give() {
     let parts =
         ["no file in it ends in .s2t", "gone.sqlite (it does not exist", "empty.txt (it is empty"];
     expect_parts(&said, "several", &parts);
+    assert!(!said.contains("--spool takes"), "the reasons have their remedies: {said}");
     assert!(!place.path("new").exists());
     fs::write(place.path("header.csv"), HEADER).expect("file");
     let words = ["merge", "--nsys", "header.csv", "-o", "new/around/out"];

@@ -142,6 +142,19 @@ pub(crate) fn nested(folder: &Path, depth: u32) {
     end(writer);
 }
 
+/// A stage `decode` with a kernel, and so many ranges without.
+pub(crate) fn modules(folder: &Path, number: u32) {
+    let mut writer = writer(&folder.join("h-1.s2t"), "h");
+    for id in 1..=number + 1 {
+        let name = if id == 1 { "decode".to_owned() } else { format!("module {id}") };
+        writer.write(&Record::Name { id: id + 1, bytes: name.into_bytes() });
+        writer.write(&path(id, 0, id + 1));
+        writer.write(&Record::RangeOpen(opened(u64::from(id), id, 0, 20)));
+    }
+    writer.work(&kernel_at(1_000_100, 1_000_200, 1));
+    end(writer);
+}
+
 /// Three ranges that open in the same nanosecond, each in the one before: `outer` to 90, `middle` to
 /// 50, `inner` to 50, which has typed values; then a mark at 60, and kernels named like formulas.
 pub(crate) fn same_nanosecond(folder: &Path) {

@@ -158,11 +158,10 @@ pub(in crate::answer) fn in_short(report: &Report, first: &FirstStep) -> String 
             )
         }
         (Some(saved), _) if first.rule == Rule::HostGaps && !first.is_floor => {
-            let whose = match report.simulated {
-                true => "; launches are those of this machine, which is slow or busy",
-                false => "",
-            };
-            format!(" (the GPU is idle for {saved}{whose})")
+            match report.simulated {
+                true => format!(" (saves {saved}; this machine launches slowly)"),
+                false => format!(" (the GPU is idle for {saved})"),
+            }
         }
         (Some(saved), _) if marks_operators(report) && is_of_host(first.rule) => {
             format!(" (saves {saved}; less without marked operators)")
