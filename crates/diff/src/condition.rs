@@ -321,18 +321,16 @@ pub(crate) fn evaluate(condition: &Condition, of: &Comparison, strict: bool) -> 
     let is_of = |change: &&StageChange| Some(&change.stage) == condition.stage.as_ref();
     let stage = of.stages.iter().find(is_of);
     let per = stage.map_or_else(String::new, |stage| stage.per_of(&condition.metric));
+    let other_steps = |stage: &StageChange| {
+        let metric = stage.metric(&condition.metric);
+        metric.is_some_and(|metric| stage.is_of_other_steps(metric)).then_some(OTHER_NUMBER)
+    };
+    let unlike = stage.and_then(|stage| stage.other_work.as_deref().or_else(|| other_steps(stage)));
     let (outcome, mut text) = match find_metric(condition, of) {
-        Ok(metric) => decide(condition, metric, &per, strict),
+        Ok(metric) => decide(condition, metric, &per, strict, unlike),
         Err(why) => (Outcome::NotEvaluated, why),
     };
     let is_compared = |_: &&StageChange| outcome != Outcome::NotEvaluated;
-    if let Some(why) = stage.filter(is_compared).and_then(|stage| stage.other_work.as_ref()) {
-        text.push_str(&format!("; not comparable: {why}"));
-    } else if let Some(stage) = stage.filter(is_compared)
-        && stage.metric(&condition.metric).is_some_and(|metric| stage.is_of_other_steps(metric))
-    {
-        text.push_str(&format!("; not comparable: {OTHER_NUMBER}"));
-    }
     let shown = stage.filter(is_compared).and_then(StageChange::time);
     if let Some(shown) =
         shown.filter(|shown| [&condition.metric, &shown.metric] == ["step_ms", "token_ms"])
@@ -415,12 +413,14 @@ fn decide(
     metric: &MetricChange,
     per: &str,
     strict: bool,
+    unlike: Option<&str>,
 ) -> (Outcome, String) {
     let moved = match metric.change {
         Some(0.0) => "no change".to_owned(),
         _ => change_text(metric),
     };
-    let numbers = format!("{}{per}, {moved}", value_text(metric));
+    let not_comparable = unlike.map_or_else(String::new, |why| format!(" (not comparable: {why})"));
+    let numbers = format!("{}{per}, {moved}{not_comparable}", value_text(metric));
     let change = match condition.direction {
         Direction::Growth => metric.change.unwrap_or(0.0),
         Direction::Fall => -metric.change.unwrap_or(0.0),
@@ -454,7 +454,7 @@ fn decide(
         (false, true, Some(why)) if !strict => {
             let text = format!(
                 "{numbers}: beyond the limit, but {why}, so it does not fail; {}, or use --strict to fail in such a case",
-                remedy(metric)
+                remedy(metric, unlike)
             );
             (Outcome::Undecided, text)
         }
@@ -471,8 +471,10 @@ fn decide(
             (Outcome::Failed, format!("{numbers}: the expected change did not happen"))
         }
         (true, true, Some(why)) => {
-            let text =
-                format!("{numbers}: in the expected direction, but {why}; {}", remedy(metric));
+            let text = format!(
+                "{numbers}: in the expected direction, but {why}; {}",
+                remedy(metric, unlike)
+            );
             (Outcome::Failed, text)
         }
         (true, true, None) => {
@@ -508,8 +510,9 @@ fn undecided(metric: &MetricChange) -> Option<String> {
 }
 
 /// What would decide it.
-fn remedy(metric: &MetricChange) -> &'static str {
+fn remedy(metric: &MetricChange, unlike: Option<&str>) -> &'static str {
     match metric.is_tested() {
+        _ if unlike.is_some() => "compare runs that do the same work to decide",
         true => "record more runs per side to decide",
         false => "record 4 runs per side (--against) to decide",
     }
@@ -606,11 +609,23 @@ mod tests {
             ),
         ] {
             for strict in [false, true] {
-                let (found, text) = decide(&expected, &metric(after, verdict, method), "", strict);
+                let (found, text) =
+                    decide(&expected, &metric(after, verdict, method), "", strict, None);
                 assert_eq!(found, outcome, "{after}: {text}");
                 assert!(text.contains(said), "{text}");
             }
         }
+        // More runs of other work decide nothing.
+        let doubtful = metric(12.5, Verdict::None, NoiseMethod::Instances);
+        let why = Some("512 vs 811 prompt tokens per step");
+        let (found, text) = decide(&parsed("decode.step_ms>+5%"), &doubtful, "", false, why);
+        assert_eq!(found, Outcome::Undecided, "{text}");
+        assert!(
+            text.contains("(not comparable: 512 vs 811 prompt tokens per step): beyond")
+                && text.contains("; compare runs that do the same work to decide, or use --strict")
+                && !text.contains("record"),
+            "{text}"
+        );
     }
 
     #[test]
@@ -631,7 +646,7 @@ mod tests {
             after_runs: vec![9.9; 4],
         };
         for (most, is_open) in [(2.0, true), (0.4, false)] {
-            let (found, text) = decide(&parsed("decode.step_ms>+5%"), &of(most), "", false);
+            let (found, text) = decide(&parsed("decode.step_ms>+5%"), &of(most), "", false, None);
             assert_eq!(
                 (found, text.ends_with(NOISE_EXCEEDS)),
                 (Outcome::Passed, is_open),
