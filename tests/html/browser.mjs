@@ -388,9 +388,11 @@ async function useKernels(browser, problems) {
   if ((await column("Kernel")).length !== names.length) problems.push("an empty filter hides rows");
   const tabs = await browser.value(`[...document.querySelectorAll(".tabs button")].map((tab) => tab.textContent)`);
   const stages = new Set(await column("Stage"));
-  const [outside, outsideTab] = [`[...${table}.tBodies[0].rows].filter((r) => "outside" in r.dataset)`, "outside the stages"];
+  const outside = `[...${table}.tBodies[0].rows].filter((r) => "outside" in r.dataset)`;
   const has = await browser.value(`${outside}.length > 0`);
   const apart = new Set(await browser.value(`${outside}.map((r) => r.cells[${at("Stage")}].textContent)`));
+  // One name for one thing: in the button as in the cells.
+  const outsideTab = apart.size === 1 ? [...apart][0] : "outside the stages";
   if (has !== (tabs.at(-1) === outsideTab)) problems.push(`work outside of the stages: ${has}, and the tabs are ${tabs}`);
   const others = Number(tabs.at(has ? -2 : -1)?.match(/^(\d+) other stages$/)?.[1] ?? 0);
   const all = await browser.value(`new Set([...${table}.tBodies[0].rows].map((r) => "outside" in r.dataset ? "${outsideTab}" : r.cells[${at("Stage")}].textContent)).size`);
@@ -615,6 +617,10 @@ async function useFlame(browser, problems) {
     `(() => { const f = ${box}.querySelector(".picked").getBoundingClientRect(), s = ${box}.querySelector(".scroll").getBoundingClientRect(); return f.left - s.left; })()`,
   );
   if (Math.abs(place) > 3) problems.push(`the frame that fills the width begins ${place} px from its edge`);
+  const unnamed = await browser.value(
+    `(() => { const s = ${box}.querySelector(".scroll").getBoundingClientRect(); return [...${box}.querySelectorAll("svg.frame")].filter((f) => { const [r, t] = [f.getBoundingClientRect(), f.querySelector("text").getBoundingClientRect()]; return r.left < s.left - 3 && r.right > s.left + 20 && Math.abs(t.left - s.left - 3) > 3; }).length; })()`,
+  );
+  if (unnamed > 0) problems.push(`${unnamed} callers of the frame that fills the width have no name at its edge`);
   if (!/: [\d.]+ %(, [\d,]+ samples?)?$/.test(await said())) problems.push(`a frame says: ${await said()}`);
   await browser.value(`${box}.querySelector(".scroll").focus({preventScroll: true})`);
   await browser.key("0");
