@@ -324,11 +324,14 @@ async function sortTables(browser, problems) {
       return [row, whole];
     }));
     const before = wholes();
+    // What is apart stays last.
+    const from = table.tBodies[0].querySelector(".apart");
+    const last = from ? [...table.tBodies[0].rows].slice(from.sectionRowIndex) : [];
     table.tHead.rows[0].cells[at].querySelector("button").click();
     const rows = [...table.tBodies[0].rows];
-    const values = rows.filter((row) => !isPart(row)).map((row) => parseFloat(row.cells[at].textContent.replaceAll(",", "")));
+    const values = rows.slice(0, rows.length - last.length).filter((row) => !isPart(row)).map((row) => parseFloat(row.cells[at].textContent.replaceAll(",", "")));
     return values.some((value, i) => i > 0 && !(value <= values[i - 1]) && !Number.isNaN(value)) ||
-      rows.length !== all.length - 1 || [...wholes()].some(([row, whole]) => before.get(row) !== whole);
+      rows.length !== all.length - 1 || last.some((row, i) => row !== rows.at(i - last.length)) || [...wholes()].some(([row, whole]) => before.get(row) !== whole);
   }).map((table) => table.textContent.slice(0, 40))`);
   if (wrong.length > 0) problems.push(`tables that do not sort down: ${wrong}`);
 }
@@ -607,6 +610,19 @@ async function useFlame(browser, problems) {
   const said = () => browser.value(`${box}.querySelector("output").textContent`);
   const count = (what) => browser.value(`${box}.querySelectorAll("${what}").length`);
   const all = await width();
+  // Behind others, so that its callers begin left of what is shown.
+  const unnamed = await browser.value(
+    `(() => {
+      const frames = [...${box}.querySelectorAll("svg.frame")], scroll = ${box}.querySelector(".scroll");
+      const part = (f, name) => parseFloat(f.getAttribute(name));
+      const inner = frames.filter((f) => part(f, "width") < 90 && part(f, "x") > 1)[0];
+      inner?.dispatchEvent(new MouseEvent("click", { bubbles: true }));
+      const edge = scroll.getBoundingClientRect().left;
+      const begins = (f) => f.getBoundingClientRect().left < edge - 3 && f.getBoundingClientRect().right > edge + 20;
+      return frames.filter((f) => begins(f) && Math.abs(f.querySelector("text").getBoundingClientRect().left - edge - 3) > 3).length;
+    })()`,
+  );
+  if (unnamed > 0) problems.push(`${unnamed} callers of the frame that fills the width have no name at its edge`);
   // One that is narrower than the graph.
   const share = await browser.value(
     `(() => { const f = [...${box}.querySelectorAll("svg.frame")].filter((f) => parseFloat(f.getAttribute("width")) < 90)[0]; f.dispatchEvent(new MouseEvent("click", { bubbles: true })); return parseFloat(f.getAttribute("width")) / 100; })()`,
@@ -617,10 +633,6 @@ async function useFlame(browser, problems) {
     `(() => { const f = ${box}.querySelector(".picked").getBoundingClientRect(), s = ${box}.querySelector(".scroll").getBoundingClientRect(); return f.left - s.left; })()`,
   );
   if (Math.abs(place) > 3) problems.push(`the frame that fills the width begins ${place} px from its edge`);
-  const unnamed = await browser.value(
-    `(() => { const s = ${box}.querySelector(".scroll").getBoundingClientRect(); return [...${box}.querySelectorAll("svg.frame")].filter((f) => { const [r, t] = [f.getBoundingClientRect(), f.querySelector("text").getBoundingClientRect()]; return r.left < s.left - 3 && r.right > s.left + 20 && Math.abs(t.left - s.left - 3) > 3; }).length; })()`,
-  );
-  if (unnamed > 0) problems.push(`${unnamed} callers of the frame that fills the width have no name at its edge`);
   if (!/: [\d.]+ %(, [\d,]+ samples?)?$/.test(await said())) problems.push(`a frame says: ${await said()}`);
   await browser.value(`${box}.querySelector(".scroll").focus({preventScroll: true})`);
   await browser.key("0");
