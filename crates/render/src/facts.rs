@@ -140,10 +140,8 @@ pub(super) fn host_fact(report: &Report) -> Option<String> {
     let largest = idle_of(report, answer)?.causes.into_iter().next();
     let (cause, ns) = largest.filter(|(cause, _)| cause.percent >= HOST_CAUSE_LEAST_PERCENT)?;
     // It is no code to look into.
-    let simulator = match report.simulated && cause.kind.is_of_simulator() {
-        true => ", in the simulator of the GPU or for this machine",
-        false => "",
-    };
+    let is_of_simulator = report.simulated && cause.kind.is_of_simulator();
+    let simulator = if is_of_simulator { ", by this machine, which simulates the GPU" } else { "" };
     let found = answer.bottleneck.as_ref()?;
     let (time, of) = (shown_time(ns), &found.of);
     // Where the host alone sets the pace, steps are shorter by this time, too.
@@ -191,6 +189,7 @@ pub(super) fn host_fact(report: &Report) -> Option<String> {
         format!("; {too}it does not explain why {who} is late")
     });
     let cause = cause.text(true);
+    let cause = cause.split(" from ").next().filter(|_| is_of_simulator).unwrap_or(&cause);
     Some(format!(
         "{cause}{in_rank}: {time} of idle GPU per {of}{mean}{meanwhile}{elsewhere}{simulator}"
     ))
@@ -674,7 +673,7 @@ mod tests {
         let found = report.host.as_mut().map(|host| &mut host.stages).expect("sampled");
         let decode = found.iter_mut().find(|found| found.stage == "decode").expect("decode");
         decode.causes[0].kind = stage2_model::HostCauseKind::NotScheduled;
-        let whose = ", in the simulator of the GPU or for this machine";
+        let whose = ", by this machine, which simulates the GPU";
         assert!(host_fact(&report).is_some_and(|said| said.ends_with(whose)));
         let report = sample("sampled_counters");
         let why = "not known: 13 samples of the idle time, and 30 are needed: record for longer, or with \

@@ -14,9 +14,7 @@ use std::collections::HashSet;
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, counted, ms3, or_absent, percent1, shown_time, us3};
 use stage2_contract::text::{code, code_in_text, shorten, shorten_kernel};
-use stage2_model::{
-    BottleneckKind, DeviceRow, Fact, ModelUse, OperatorRow, Report, StageRow, times_faster,
-};
+use stage2_model::{BottleneckKind, DeviceRow, Fact, ModelUse, OperatorRow, Report, StageRow};
 use stage2_report::conclusions::Shown;
 use stage2_report::operators::stage1::{MeanStd, Stage1Aggregates};
 use stage2_report::roofline::takeaways::recommendations;
@@ -100,15 +98,9 @@ fn in_plain_words(report: &Report) -> Option<String> {
     let percent = found.percent(bound);
     let first = report.answer.first.as_ref().and_then(|first| {
         let stage = first.stage.as_deref().unwrap_or("the run");
-        let gain = first.factor.map(|factor| match first.is_in_tokens() {
-            true => format!(
-                " That gives {} {} the tokens/s in {stage}",
-                first.about(),
-                times_faster(factor)
-            ),
-            false => {
-                format!(" That makes {stage} {} {} faster", first.about(), times_faster(factor))
-            }
+        let gain = first.times().map(|times| match first.is_in_tokens() {
+            true => format!(" That gives {times} the tokens/s in {stage}"),
+            false => format!(" That makes {stage} {times} faster"),
         });
         let what = facts::without_gain(&first.in_short)?;
         let marked = first.rule.less_unmarked(&report.answer.lead);
@@ -362,7 +354,7 @@ fn operators(report: &Report) -> String {
         return none("nothing was computed for it", "");
     };
     if let Some(absence) = &found.absent {
-        return none(&absence.reason, "operators.md says how");
+        return none(&absence.reason, "follow operators.md");
     }
     if found.rows.is_empty() {
         let why = match found.warm_up.is_empty() {

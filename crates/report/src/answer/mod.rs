@@ -658,7 +658,7 @@ impl Stage<'_> {
     }
 
     /// A graph closes long gaps as well, where the host is why they are there: what launches less often waits less often for
-    /// it. It is not known to close others.
+    /// it. Whether it closes others is not known, and those behind launched work or of a simulation it leaves.
     fn without_idle(&self, measured: &StageMeasurements, takeaway: &Takeaway) -> Option<Vanishing> {
         use WindowKind::{LaunchGaps, OtherIdle};
         let all = self.parts(&[LaunchGaps, OtherIdle], "all GPU idle time is removed")?;
@@ -668,13 +668,18 @@ impl Stage<'_> {
         if is_host || !takeaway.recommendation.as_ref().is_some_and(fewer) {
             return Some(all);
         }
-        let whose = match measured.simulated && takeaway.rule != Rule::HostAhead {
-            true => "because this machine is slow or busy",
-            false => "without a known cause",
+        let is_ahead = takeaway.rule == Rule::HostAhead;
+        let whose = match () {
+            () if is_ahead => "without a known cause",
+            () if measured.simulated => "because this machine is slow or busy",
+            () => OtherIdle.label(),
         };
         let left = self.removal(whose, self.part_ns(&[OtherIdle])?)?;
-        let gaps = self.parts(&[LaunchGaps], "no launch gaps are left")?;
         let left = Some(left).filter(|left| left.percent >= LEFT_PERCENT);
+        if !is_ahead && !measured.simulated {
+            return Some(Vanishing { left, ..all });
+        }
+        let gaps = self.parts(&[LaunchGaps], "no launch gaps are left")?;
         Some(Vanishing { at_most_ns: Some(all.ns), left, ..gaps })
     }
 

@@ -170,7 +170,7 @@ pub(in crate::answer) fn in_short(report: &Report, first: &FirstStep) -> String 
             let marked = first.rule.less_unmarked(&lead(report));
             format!(" (saves {saved}{}{marked})", first.left().unwrap_or_default())
         }
-        (None, Some(factor)) => format!(" ({} {} faster)", first.about(), times_faster(factor)),
+        (None, Some(_)) => format!(" ({} faster)", first.times().unwrap_or_default()),
         (None, None) => idle_to_measure(first, first.mean.as_ref()),
     };
     format!("{}{gain}", action(report, first))
