@@ -348,8 +348,8 @@ fn telling<'w>(program: &str, words: &[&'w str]) -> Vec<&'w str> {
             continue;
         }
         out.extend([option, value].into_iter().filter(|word| !word.is_empty()));
-        let follows = |next: &&&str| value.is_empty() && !next.starts_with('-') && is_plain(next);
-        out.extend(rest.next_if(|next| follows(&next)).copied());
+        let follows = |next: &&str| value.is_empty() && !next.starts_with('-') && is_plain(next);
+        out.extend(rest.next_if(|next| follows(next)).copied());
     }
     out
 }
