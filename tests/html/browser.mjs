@@ -324,11 +324,14 @@ async function sortTables(browser, problems) {
       return [row, whole];
     }));
     const before = wholes();
+    // What is apart stays last.
+    const from = table.tBodies[0].querySelector(".apart");
+    const last = from ? [...table.tBodies[0].rows].slice(from.sectionRowIndex) : [];
     table.tHead.rows[0].cells[at].querySelector("button").click();
     const rows = [...table.tBodies[0].rows];
-    const values = rows.filter((row) => !isPart(row)).map((row) => parseFloat(row.cells[at].textContent.replaceAll(",", "")));
+    const values = rows.slice(0, rows.length - last.length).filter((row) => !isPart(row)).map((row) => parseFloat(row.cells[at].textContent.replaceAll(",", "")));
     return values.some((value, i) => i > 0 && !(value <= values[i - 1]) && !Number.isNaN(value)) ||
-      rows.length !== all.length - 1 || [...wholes()].some(([row, whole]) => before.get(row) !== whole);
+      rows.length !== all.length - 1 || last.some((row, i) => row !== rows.at(i - last.length)) || [...wholes()].some(([row, whole]) => before.get(row) !== whole);
   }).map((table) => table.textContent.slice(0, 40))`);
   if (wrong.length > 0) problems.push(`tables that do not sort down: ${wrong}`);
 }
@@ -388,9 +391,11 @@ async function useKernels(browser, problems) {
   if ((await column("Kernel")).length !== names.length) problems.push("an empty filter hides rows");
   const tabs = await browser.value(`[...document.querySelectorAll(".tabs button")].map((tab) => tab.textContent)`);
   const stages = new Set(await column("Stage"));
-  const [outside, outsideTab] = [`[...${table}.tBodies[0].rows].filter((r) => "outside" in r.dataset)`, "outside the stages"];
+  const outside = `[...${table}.tBodies[0].rows].filter((r) => "outside" in r.dataset)`;
   const has = await browser.value(`${outside}.length > 0`);
   const apart = new Set(await browser.value(`${outside}.map((r) => r.cells[${at("Stage")}].textContent)`));
+  // One name for one thing: in the button as in the cells.
+  const outsideTab = apart.size === 1 ? [...apart][0] : "outside the stages";
   if (has !== (tabs.at(-1) === outsideTab)) problems.push(`work outside of the stages: ${has}, and the tabs are ${tabs}`);
   const others = Number(tabs.at(has ? -2 : -1)?.match(/^(\d+) other stages$/)?.[1] ?? 0);
   const all = await browser.value(`new Set([...${table}.tBodies[0].rows].map((r) => "outside" in r.dataset ? "${outsideTab}" : r.cells[${at("Stage")}].textContent)).size`);
@@ -605,6 +610,19 @@ async function useFlame(browser, problems) {
   const said = () => browser.value(`${box}.querySelector("output").textContent`);
   const count = (what) => browser.value(`${box}.querySelectorAll("${what}").length`);
   const all = await width();
+  // Behind others, so that its callers begin left of what is shown.
+  const unnamed = await browser.value(
+    `(() => {
+      const frames = [...${box}.querySelectorAll("svg.frame")], scroll = ${box}.querySelector(".scroll");
+      const part = (f, name) => parseFloat(f.getAttribute(name));
+      const inner = frames.filter((f) => part(f, "width") < 90 && part(f, "x") > 1)[0];
+      inner?.dispatchEvent(new MouseEvent("click", { bubbles: true }));
+      const edge = scroll.getBoundingClientRect().left;
+      const begins = (f) => f.getBoundingClientRect().left < edge - 3 && f.getBoundingClientRect().right > edge + 20;
+      return frames.filter((f) => begins(f) && Math.abs(f.querySelector("text").getBoundingClientRect().left - edge - 3) > 3).length;
+    })()`,
+  );
+  if (unnamed > 0) problems.push(`${unnamed} callers of the frame that fills the width have no name at its edge`);
   // One that is narrower than the graph.
   const share = await browser.value(
     `(() => { const f = [...${box}.querySelectorAll("svg.frame")].filter((f) => parseFloat(f.getAttribute("width")) < 90)[0]; f.dispatchEvent(new MouseEvent("click", { bubbles: true })); return parseFloat(f.getAttribute("width")) / 100; })()`,

@@ -387,6 +387,10 @@ pub struct FirstStep {
     /// Parts of the window that would vanish, in its order, or whose cause is to be measured; empty: not known.
     #[serde(default)]
     pub removes: Vec<Removed>,
+    /// Idle time that the advice may leave as it is: a part of `removes` whose cause is not known, in its words, or what is
+    /// in none of them, such as `without a known cause`; null: none is known to be left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<Removed>,
     /// What the gain refers to; null: the whole window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean: Option<MeanTime>,
@@ -436,7 +440,42 @@ impl FirstStep {
             return Some(format!("{factor} faster if {}", self.condition));
         }
         let floor = if self.is_floor { ", as far as the floor allows" } else { "" };
-        Some(format!("{factor} faster if {}: {}{floor}", self.condition, self.parts()))
+        let left = self.left().unwrap_or_default();
+        Some(format!("{factor} faster if {}: {}{floor}{left}", self.condition, self.parts()))
+    }
+
+    /// What is saved if the part that may be left is, percent of the window; nothing where what is saved has no such part.
+    fn least_percent(&self) -> Option<f64> {
+        let of_left = |left: &Removed| self.removes.iter().any(|part| part.what == left.what);
+        let left = self.left.as_ref().filter(|left| of_left(left))?;
+        let all: f64 = self.removes.iter().map(|part| part.percent).sum();
+        Some(all - left.percent).filter(|percent| *percent > 0.0)
+    }
+
+    /// `up to 4.9x`, `about 1.30x`, or `2.3x to 10.7x`; nothing where that is not known.
+    pub fn times(&self) -> Option<String> {
+        let factor = times_faster(self.factor.filter(|factor| factor.is_finite())?);
+        Some(match self.least_percent() {
+            Some(least) => format!("{} to {factor}", times_faster(100.0 / (100.0 - least))),
+            None => format!("{} {factor}", self.about()),
+        })
+    }
+
+    /// `; why the GPU is idle for 2.11 ms of that is not known`, or `; another 2.11 ms is idle without a known cause`:
+    /// behind what is saved.
+    pub fn left(&self) -> Option<String> {
+        let Removed { what, percent } = self.left.as_ref()?;
+        let time = match &self.mean {
+            Some(mean) => {
+                let (scale, unit, decimals) = time_scale(mean.ns);
+                grouped(&format!("{:.decimals$} {unit}", percent / 100.0 * mean.ns / scale))
+            }
+            None => format!("{percent:.1} % of the window"),
+        };
+        Some(match self.least_percent() {
+            Some(_) => format!("; why the GPU is idle for {time} of that is not known"),
+            None => format!("; another {time} is idle {what}"),
+        })
     }
 
     /// [`Self::gain`] without its condition and its parts, next to the advice that tells them: `about 1.30x faster
@@ -444,8 +483,8 @@ impl FirstStep {
     pub fn gain_in_brief(&self) -> Option<String> {
         match self.saved().filter(|_| !self.removes.is_empty()) {
             Some(saved) => {
-                let factor = times_faster(self.factor.filter(|factor| factor.is_finite())?);
-                Some(format!("{} {factor} faster (saves {saved})", self.about()))
+                let left = self.left().unwrap_or_default();
+                Some(format!("{} faster (saves {saved}{left})", self.times()?))
             }
             None => self.gain(),
         }
@@ -493,9 +532,13 @@ impl FirstStep {
             true => mean.ns * (1.0 - 1.0 / factor) / scale,
             false => rounded(&values, decimals).1,
         };
+        let from = match self.least_percent() {
+            Some(least) => grouped(&format!("{:.decimals$} to", of_mean(least))),
+            None => self.about().to_owned(),
+        };
         let error = self.error(of_mean, "", decimals);
         let saved = grouped(&format!("{saved:.decimals$}{error} {unit}"));
-        Some(format!("{} {saved} per {}", self.about(), mean.of))
+        Some(format!("{from} {saved} per {}", mean.of))
     }
 
     /// ` ± 0.12`; nothing of a bound.
@@ -564,6 +607,39 @@ pub fn times_faster(factor: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn idle_time_that_may_stay_is_named_behind_what_is_saved() {
+        let removed = |what: &str, percent| Removed { what: what.into(), percent };
+        let first = FirstStep {
+            condition: "no launch gaps are left".into(),
+            removes: vec![removed("launch gaps", 57.2)],
+            left: Some(removed("without a known cause", 33.5)),
+            mean: Some(MeanTime { of: "token".into(), ns: 6_290_000.0 }),
+            factor: Some(2.34),
+            ..FirstStep::default()
+        };
+        let left = "; another 2.11 ms is idle without a known cause";
+        let brief = format!("up to 2.3x faster (saves up to 3.60 ms per token{left})");
+        assert_eq!(first.gain_in_brief(), Some(brief));
+        let gain =
+            "up to 2.3x faster if no launch gaps are left: launch gaps 3.60 of 6.29 ms per token";
+        assert_eq!(first.gain(), Some(format!("{gain}{left}")));
+        let of_window = FirstStep { mean: None, ..first.clone() };
+        let left = "; another 33.5 % of the window is idle without a known cause";
+        assert_eq!(of_window.left().as_deref(), Some(left));
+        // It is a part of what is saved at most.
+        let range = FirstStep {
+            removes: vec![removed("launch gaps", 57.2), removed("other idle", 33.5)],
+            left: Some(removed("other idle", 33.5)),
+            factor: Some(10.7),
+            ..first
+        };
+        let brief = "2.3x to 10.7x faster (saves 3.60 to 5.71 ms per token; why the GPU is idle for 2.11 ms of that is \
+                     not known)";
+        assert_eq!(range.gain_in_brief().as_deref(), Some(brief));
+        assert!(range.gain().is_some_and(|gain| gain.starts_with("up to 10.7x faster if")));
+    }
 
     #[test]
     fn a_sum_is_right_and_its_parts_add_up_to_it() {

@@ -87,7 +87,7 @@ pub enum Absent {
     DecodeOnly,
     /// No range lasts from the arrival of a request to its first token.
     #[error(
-        "it needs exactly one range from the arrival of a request to its first token (open one named \
+        "no range lasts from the arrival of a request to its first token, or several do (open one named \
          time_to_first_token)"
     )]
     NoRequests,

@@ -394,8 +394,9 @@ impl LateRow {
             let (late, noun) = (shown_time(steps.median_ns as f64), &steps.noun);
             let who = self.who_first();
             format!(
-                ". {who} inherits the rest of its {late} delay from earlier {noun}s: it already begins each {noun} after \
-                 {}",
+                ". {who} inherits the rest of its {late} delay from earlier {noun}s: it already begins each {noun} {} after \
+                 {} (median)",
+                shown_time(begins.ns as f64),
                 begins.after
             )
         });
@@ -886,7 +887,7 @@ mod tests {
         begins(&mut sampled, 5_342_001, Some(450_000));
         let said = "Rank 1's host takes 0.45 ms longer per step than that of rank 0; samples explain 0.35 ± 0.05 ms of that: \
                     0.24 waiting for the GIL, which another thread of its process holds (send, out.py:57; get, out.py:57), \
-                    and 0.11 in g (a.py:3). Rank 1 inherits the rest of its 10.68 ms delay from earlier calls: it already begins each call after rank 0";
+                    and 0.11 in g (a.py:3). Rank 1 inherits the rest of its 10.68 ms delay from earlier calls: it already begins each call 5.34 ms after rank 0 (median)";
         assert_eq!(code(&sampled), said);
         let begins_late = "Rank 1 begins its call 5.34 ms after rank 0 (median), so the delay is carried over from call to call. ";
         let line = sampled.line("").expect("late");

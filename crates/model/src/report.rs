@@ -6,7 +6,7 @@
 use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 use stage2_contract::text::KernelName;
-use stage2_contract::text::numbers::shown_time;
+use stage2_contract::text::numbers::{count, counted, shown_time};
 
 use crate::answer::{Answer, StepUnit};
 use crate::coverage::{Coverage, META_SAMPLE, Status};
@@ -165,6 +165,16 @@ impl Report {
     pub fn is_sampled_throughout(&self) -> bool {
         let mut processes = self.coverage.processes.iter();
         self.is_sampled() && processes.all(|process| process.meta.contains_key(META_SAMPLE))
+    }
+
+    /// `13 of the 757 steps of decode have no time, because a pause followed them`: why a table counts fewer steps than there
+    /// are GPU windows, which only the first, cold calls have not.
+    pub fn untimed_steps(&self, stage: &str) -> Option<String> {
+        let kind = self.engine.as_ref()?.timed(stage)?;
+        let untimed = kind.steps.checked_sub(kind.timed_steps).filter(|untimed| *untimed > 0)?;
+        let (untimed, all) = (count(untimed), counted(kind.steps, "step"));
+        let which = "a pause followed; GPU windows are of all steps but the first, cold ones";
+        Some(format!("{untimed} of the {all} of {stage} have no time, because {which}"))
     }
 
     /// `a step has GPU work for 25.43 ms, longer than it lasts on the host (20.29 ms), so tokens/s count the GPU work`: why

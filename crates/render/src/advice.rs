@@ -53,12 +53,22 @@ fn alike(all: &[Takeaway]) -> Vec<(&Takeaway, u64)> {
     rows
 }
 
-/// The first ones, without their rules.
+/// Those with the largest gain in the run, without their rules; what the answer puts first is the first of them.
 pub(crate) fn takeaways_in_brief(report: &Report) -> String {
-    let all = &report.insight.takeaways;
+    let mut all: Vec<&Takeaway> = report.insight.takeaways.iter().collect();
     if all.is_empty() {
         return none(NO_TAKEAWAYS, "");
     }
+    let first = report.answer.first.as_ref().and_then(|first| first.takeaway.as_ref());
+    let gain = |takeaway: &Takeaway| {
+        let of_all =
+            takeaway.concerns_percent? / takeaway.of_stage_percent.filter(|of| *of > 0.0)?;
+        Some(saved_percent(takeaway)?.0 * of_all * 1e6)
+    };
+    all.order_by_key(|takeaway| {
+        let gain = Reverse(gain(takeaway).map_or(0, |gain| gain as u64));
+        (!takeaway.rule.is_caveat(), first != Some(&takeaway.id), gain)
+    });
     let lines = all.iter().take(TAKEAWAYS).map(|takeaway| sentence(&takeaway.text));
     numbered(lines) + &more_in("report.md", all.len().saturating_sub(TAKEAWAYS), "takeaway")
 }
@@ -150,9 +160,22 @@ impl Gain {
     }
 }
 
+/// [`unmarked_gain`], and that it is less where operators are not marked.
+fn gain(
+    report: &Report,
+    advice: &Recommended<'_>,
+    told: impl Fn(&FirstStep) -> Option<String>,
+) -> Option<Gain> {
+    let marked = advice.first.rule.less_unmarked(&report.answer.lead);
+    Some(match unmarked_gain(report, advice, told)? {
+        Gain::Known(gain) => Gain::Known(gain + marked),
+        concerns => concerns,
+    })
+}
+
 /// The factor where the answer has one, which `told` puts in words, else the time that vanishes at best, else that which
 /// it is about.
-fn gain(
+fn unmarked_gain(
     report: &Report,
     advice: &Recommended<'_>,
     told: impl Fn(&FirstStep) -> Option<String>,

@@ -13,8 +13,8 @@ use stage2_model::finding::{Finding, Id, Severity};
 use stage2_model::lead::bound_by;
 use stage2_model::{
     Answer, AnswerLine, Bottleneck, BottleneckKind, BottleneckPart, EXTRA_TIME, HOST_SAMPLES_LEAST,
-    HostCause, LateCause, LateHost, LateRow, LateSteps, Origin, Report, Role, StageAnswer, Status,
-    StepTimes, StepUnit,
+    LateCause, LateHost, LateRow, LateSteps, Origin, Report, Role, StageAnswer, Status, StepTimes,
+    StepUnit,
 };
 use stage2_report::conclusions::rests_on;
 
@@ -86,12 +86,13 @@ pub(super) fn facts(report: &Report) -> Option<Vec<AnswerLine>> {
     let missing = report.coverage.missing_clause();
     let missing = missing.map(|clause| format!("; {clause}")).unwrap_or_default();
     let bound = format!(
-        "{lead}{stage} is bound by {}: {} of {}{} {scaled} per {}{}{}{marked}{missing}",
+        "{lead}{stage} is bound by {}: {} of {}{} {scaled} per {}{}{}{}{marked}{missing}",
         bound_by(report, &answer.stage, bound.kind),
         number(bound.ns as f64),
         if is_mean { "a mean of " } else { "" },
         number(found.ns as f64),
         of_unit(report, answer)?,
+        if has_mean_window(report, answer, step) { " (GPU window)" } else { "" },
         waited.unwrap_or_default(),
         floor.unwrap_or_default()
     );
@@ -136,10 +137,11 @@ pub(super) fn facts(report: &Report) -> Option<Vec<AnswerLine>> {
 /// stage of the verdict.
 pub(super) fn host_fact(report: &Report) -> Option<String> {
     let answer = verdict_stage(report)?;
-    let is_known = |cause: &HostCause| !(report.simulated && cause.kind.is_of_simulator());
     let largest = idle_of(report, answer)?.causes.into_iter().next();
-    let (cause, ns) = largest
-        .filter(|(cause, _)| is_known(cause) && cause.percent >= HOST_CAUSE_LEAST_PERCENT)?;
+    let (cause, ns) = largest.filter(|(cause, _)| cause.percent >= HOST_CAUSE_LEAST_PERCENT)?;
+    // It is no code to look into.
+    let is_of_simulator = report.simulated && cause.kind.is_of_simulator();
+    let simulator = if is_of_simulator { ", by this machine, which simulates the GPU" } else { "" };
     let found = answer.bottleneck.as_ref()?;
     let (time, of) = (shown_time(ns), &found.of);
     // Where the host alone sets the pace, steps are shorter by this time, too.
@@ -187,7 +189,10 @@ pub(super) fn host_fact(report: &Report) -> Option<String> {
         format!("; {too}it does not explain why {who} is late")
     });
     let cause = cause.text(true);
-    Some(format!("{cause}{in_rank}: {time} of idle GPU per {of}{mean}{meanwhile}{elsewhere}"))
+    let cause = cause.split(" from ").next().filter(|_| is_of_simulator).unwrap_or(&cause);
+    Some(format!(
+        "{cause}{in_rank}: {time} of idle GPU per {of}{mean}{meanwhile}{elsewhere}{simulator}"
+    ))
 }
 
 /// Why [`host_fact`] names no code of a stage whose GPU waits for the host. Nothing of captures that have no samples, nor of
@@ -289,10 +294,24 @@ pub(super) fn short(report: &Report) -> Vec<AnswerLine> {
     lines
 }
 
-/// `cut the extra host time of rank 0 (saves about 0.35 ± 0.05 ms per step)`, without the functions in between.
-pub(super) fn without_code(first: &str) -> Option<String> {
-    let (what, code) = first.split_once(": ").filter(|(what, _)| what.starts_with(EXTRA_TIME))?;
-    Some(format!("{what}{}", &code[code.find(" (saves ")?..]))
+/// `cut the extra host time of rank 0: waiting for the GIL (saves about 0.35 ± 0.05 ms per step)`, without what holds it.
+pub(super) fn without_holder(first: &str) -> Option<String> {
+    let (what, held) = first.split_once(" (held by ")?;
+    let (_, rest) = held.split_once(')').filter(|_| what.starts_with(EXTRA_TIME))?;
+    Some(format!("{what}{rest}"))
+}
+
+/// `make priority (a.py:18) faster`: what to do, without what it gains and, of a late rank, without its code.
+pub(super) fn without_gain(first: &str) -> Option<&str> {
+    let gains =
+        [" (saves ", " (the GPU is idle", " (up to ", " (about ", " to spread ", ": up to "];
+    let end = gains.iter().filter_map(|gain| first.find(gain)).min().unwrap_or(first.len());
+    let what = first.get(..end).filter(|what| !what.is_empty())?;
+    Some(match what.split_once(": ") {
+        Some((rank, _)) if rank.starts_with(EXTRA_TIME) => rank,
+        Some(("launch less often", _)) => "give the GPU fewer, larger pieces of work (CUDA graphs)",
+        _ => what,
+    })
 }
 
 /// What a floor is, where the verdict tells of one.
@@ -302,10 +321,21 @@ pub(super) fn floor_note(report: &Report) -> Option<String> {
     Some(format!("Floor: the least time that the GPU needs for the work of a {of}."))
 }
 
+/// Words of the lines that those who do not profile may not know, and what they are.
+const WORDS: [(&str, &str); 6] = [
+    ("host", "Host: the program on the CPU."),
+    ("kernel", "Kernel: a function that runs on the GPU."),
+    ("rank ", "Rank: a process of the job, with its own GPU."),
+    ("GIL", "GIL: Python's lock, which one thread of a process holds at a time."),
+    ("roof", "Roof: the rate at which the hardware could run a kernel."),
+    ("±", "±: standard error."),
+];
+
 fn of_lines(report: &Report, lines: &[AnswerLine]) -> Option<String> {
     let items: String = lines.iter().map(|line| item(&line.label, &line.text)).collect();
-    let error = items.contains('±').then(|| "±: standard error.".to_owned());
-    let notes: Vec<String> = floor_note(report).into_iter().chain(error).collect();
+    let said = |(word, _): &&(&str, &str)| lines.iter().any(|line| line.text.contains(word));
+    let words = WORDS.iter().filter(said).map(|(_, meaning)| (*meaning).to_owned());
+    let notes: Vec<String> = floor_note(report).into_iter().chain(words).collect();
     let notes = if notes.is_empty() { String::new() } else { notes.join(" ") + "\n\n" };
     let (above, below) = (opening(report), head_of_ranks(report));
     (!lines.is_empty()).then(|| format!("{above}{items}\n{notes}{below}"))
@@ -320,7 +350,7 @@ fn item(label: &str, text: &str) -> String {
     format!("- **{}:** {}\n", plain(&capitalised(label)), plain(text))
 }
 
-/// `mean 4.66 ms per step (p50 4.62, p99 11.09), 3,432 tokens/s; prefill 21.64 ms; first token p50 56.09 ms`: of the
+/// `mean 4.66 ms per step (p50 4.62, p99 11.09), 3,432 tokens/s; prefill mean 21.64 ms; first token p50 56.09 ms`: of the
 /// stage, of the other one of the model, and of the requests of an engine. The rate is that of the mean, and only a
 /// tail that is far from it is named, so that 80 columns are enough.
 fn times(report: &Report, answer: &StageAnswer, step: &StepTimes) -> String {
@@ -356,7 +386,8 @@ fn times(report: &Report, answer: &StageAnswer, step: &StepTimes) -> String {
         let p50 = median_apart(step);
         let of = report.is_sampled() && other.mean_of_all_ns().is_none() && !p50.is_empty();
         let of = if of { format!(" of all {}s", step.unit.noun()) } else { String::new() };
-        Some(format!("; {} {time}{of}{p50}", shorten(&other.stage, STAGE_CHARS)))
+        // Other lines have its median.
+        Some(format!("; {} mean {time}{of}{p50}", shorten(&other.stage, STAGE_CHARS)))
     });
     let requests = report.engine.as_ref().and_then(|engine| engine.requests.as_ref());
     let first_ns = requests.and_then(|requests| requests.first_token.p50_ns);
@@ -364,13 +395,7 @@ fn times(report: &Report, answer: &StageAnswer, step: &StepTimes) -> String {
     let spread = [tail, apart].map(Option::unwrap_or_default).concat();
     let texts = [rate, at_a_time, other, first].map(Option::unwrap_or_default).concat();
     let unit = answer.unit_of_times().unwrap_or_default();
-    // The verdict has the mean of the GPU windows of the same unit.
-    let is_apart = |found: &&Bottleneck| {
-        answer.unit_of_mean() == answer.unit_of_times()
-            && !report.is_sampled()
-            && shown_time(found.ns as f64) != shown_time(mean)
-    };
-    let of = answer.bottleneck.as_ref().filter(is_apart).map_or("mean", |_| "host mean");
+    let of = if has_mean_window(report, answer, step) { "host mean" } else { "mean" };
     format!(
         "{of} {} per {unit} (p50 {}{spread}){texts}",
         shown_time(mean),
@@ -378,9 +403,20 @@ fn times(report: &Report, answer: &StageAnswer, step: &StepTimes) -> String {
     )
 }
 
+/// Whether the verdict has the mean of the GPU windows, and the line on times another one, of the host.
+fn has_mean_window(report: &Report, answer: &StageAnswer, step: &StepTimes) -> bool {
+    let mean = shown_time(mean_of(report, answer, step));
+    let is_apart = |found: &Bottleneck| {
+        answer.unit_of_mean() == answer.unit_of_times()
+            && !report.is_sampled()
+            && shown_time(found.ns as f64) != mean
+    };
+    answer.bottleneck.as_ref().is_some_and(is_apart)
+}
+
 /// The mean of the steps: that of the verdict, if this is of the same steps. A step of an engine lasts until the next one
 /// begins, and its rate follows from that.
-fn mean_of(report: &Report, answer: &StageAnswer, step: &StepTimes) -> f64 {
+pub(super) fn mean_of(report: &Report, answer: &StageAnswer, step: &StepTimes) -> f64 {
     let of_verdict = mean_window(report, answer, step).filter(|_| step.unit != StepUnit::OfEngine);
     of_verdict.unwrap_or_else(|| step.shown_ns(step.mean_ns))
 }
@@ -579,6 +615,7 @@ mod tests {
         let verdict = line(VERDICT);
         assert!(verdict.contains(": 22.63 of a mean of 24.44 ms per token"), "{verdict}");
         assert!(line("time").starts_with("mean 24.44 ms per token (p50 19.95), "));
+        assert!(!verdict.contains("(GPU window)"), "one mean needs no name: {verdict}");
         // Advice on few calls says so where it is given.
         assert!(line(FIRST).ends_with("; based on only 2 warm calls"), "{}", line(FIRST));
     }
@@ -592,12 +629,25 @@ mod tests {
             serde_json::from_str(&json.expect("the sample")).expect("a report")
         };
         let report = sample("vllm_two_gpus");
+        // The basis of a mean stands where it is not that of the times.
+        let told = facts(&report).expect("a verdict");
+        let [verdict, time] = [VERDICT, "time"]
+            .map(|label| &told.iter().find(|line| line.label == label).expect(label).text);
+        assert!(verdict.contains(": 1.11 of 3.17 ms per step (GPU window), and"), "{verdict}");
+        assert!(time.contains("host mean 3.14 ms") && time.contains("prefill mean 29"), "{time}");
         let late = "rank 0 in 190 of 191 steps, by 1.64 ms (median), on the host";
         let told = facts(&report).expect("a verdict");
         assert!(told.iter().any(|line| line.label == "late" && line.text == late), "{told:#?}");
         assert!(carried_fact(&report).is_some_and(|said| said.contains("0.45 ms longer per step")));
         assert_eq!(short(&report)[1].label, "first");
         let page = crate::summary::page(&report, &Shown::default()).markdown();
+        let plain = "A step of `decode` takes 3.14 ms on average, 9.0 times the least that the hardware allows. For 35 % of \
+                     the time, the GPU has nothing to do and waits for the program on the CPU. What to do first: cut \
+                     the extra host time of rank 0. That makes decode about 1.12x faster.\n\n- **Verdict:**";
+        assert!(page.contains(plain), "{page}");
+        assert!(page.contains(" GIL: Python's lock, which"), "{page}");
+        let largest = "## Takeaways\n\n1. decode: waiting for other ranks is 42.7 %";
+        assert!(page.contains(largest), "{page}");
         let kernels =
             page.split("## Top Kernels").nth(1).and_then(|part| part.split("\n\n").nth(1));
         let stages: Vec<_> = kernels.expect("a table").lines().skip(2).collect();
@@ -608,19 +658,23 @@ mod tests {
         assert_eq!(stages.iter().filter(|row| row.ends_with("| communication |")).count(), 1);
         // A small cause explains nothing.
         let mut report = sample("vllm_sorting");
+        let page = crate::summary::page(&report, &Shown::default()).markdown();
+        let untimed = "13 of the 757 steps of decode have no time, because a pause followed; GPU windows are of all";
+        assert!(page.contains(untimed), "{page}");
         let found = report.host.as_mut().map(|host| &mut host.stages).expect("sampled");
         let decode = found.iter_mut().find(|found| found.stage == "decode").expect("decode");
         decode.causes[0].percent = 9.9;
         let none = (None, Some("no function or wait stands out"));
         assert_eq!((host_fact(&report), no_host_fact(&report).as_deref()), none);
-        // Neither is it the largest one where that is of the simulator.
+        // What the simulator does is named as such.
         let mut report = sample("vllm_sorting");
         report.simulated = true;
         assert!(host_fact(&report).is_some());
         let found = report.host.as_mut().map(|host| &mut host.stages).expect("sampled");
         let decode = found.iter_mut().find(|found| found.stage == "decode").expect("decode");
         decode.causes[0].kind = stage2_model::HostCauseKind::NotScheduled;
-        assert_eq!(host_fact(&report), None);
+        let whose = ", by this machine, which simulates the GPU";
+        assert!(host_fact(&report).is_some_and(|said| said.ends_with(whose)));
         let report = sample("sampled_counters");
         let why = "not known: 13 samples of the idle time, and 30 are needed: record for longer, or with \
                    profiling.collector.host=1000";
@@ -664,8 +718,7 @@ mod tests {
             "{}",
             line(VERDICT)
         );
-        let times =
-            "mean 3.22 ms per call (p50 3.06, p99 4.81); prefill 29.01 ms of all calls (p50 20.46)";
+        let times = "mean 3.22 ms per call (p50 3.06, p99 4.81); prefill mean 29.01 ms of all calls (p50 20.46)";
         assert_eq!(line("time"), times);
         let whose = ": the mean of the 103 recorded of 1653 calls, which is 23 % above that of all (3.22 ms)";
         assert!(line("where").ends_with(whose), "{}", line("where"));

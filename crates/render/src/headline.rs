@@ -262,7 +262,7 @@ mod tests {
         let page = crate::facts::brief_screen(&report);
         let end = "- **Warnings:** 20, the first: counters of 12 of 30 kernel rows are of the profiled launch only, e.g. in stage0\n\
                    - **Coverage:** complete: no known lost records\n\nFloor: the least time that the GPU needs for the work of a \
-                   token.\n\n";
+                   token. Kernel: a function that runs on the GPU.\n\n";
         assert!(page.ends_with(end), "{page}");
         let head = "- **Verdict:** simulated GPU: decode is bound by launches: 1.70 of 2.15 ms per token; 5.1x the \
                     token's floor\n- **First:** use CUDA graphs (saves up to 1.70 ms per token)\n- **Time:** ";
@@ -288,7 +288,7 @@ mod tests {
             |label: &str| short.iter().find(|line| line.label == label).map(|line| &*line.text);
         assert_eq!(text("late"), Some("rank 0 in 9 of 64 steps, by 1.60 ms (median), on the host"));
         assert!(text("host").is_some_and(|host| host.starts_with("Scheduler.schedule (")));
-        assert!(text("time").is_some_and(|time| time.ends_with("; prefill 2.15 ms")));
+        assert!(text("time").is_some_and(|time| time.ends_with("; prefill mean 2.15 ms")));
         assert!(text("FIRST").is_some_and(|first| {
             first.starts_with("the run can save most in prefill: use CUDA graphs (")
         }));

@@ -102,9 +102,12 @@ fn by_stage(report: &Report, kernels: &mut [Kernel<'_>]) {
     }
     // How long it takes, other ranks say, too.
     let waits = waiting_in_communication(report).is_some();
+    let steps = steps(report);
+    // As in the summary; the others keep their order, the longest first.
     kernels.order_by_key(|kernel| {
         let place = places.get(kernel.row.stage.as_str()).copied();
-        (place, waits && kernel.row.class == "communication")
+        let lost_ns = Loss::of(kernel, &steps).ns_per_step.map_or(0, |ns| (ns * 1e3) as u64);
+        (place, waits && kernel.row.class == "communication", Reverse(lost_ns))
     });
 }
 
@@ -211,8 +214,8 @@ pub(super) fn waiting_in_communication(report: &Report) -> Option<String> {
 
 /// How many rows there are, and how much time those that are left out have: of stages, and of the rest.
 fn rows_line(report: &Report, shown: &[Kernel<'_>], rest: &[Kernel<'_>]) -> String {
-    const ORDER: &str = "one stage after the other, that of the verdict first, and work outside of the stages last; \
-        each by total_ms";
+    const ORDER: &str = "grouped by stage, the stage of the verdict first and work outside of the stages last; in a \
+        stage, what loses most first, then the longest";
     let all = count((shown.len() + rest.len()) as u64);
     let apart = match waiting_in_communication(report) {
         Some(_) => ", communication last in its stage, because its time includes waiting",
@@ -235,11 +238,21 @@ fn rows_line(report: &Report, shown: &[Kernel<'_>], rest: &[Kernel<'_>]) -> Stri
             let share = left_ns as f64 * 100.0 / left_ns.saturating_add(shown_ns).max(1) as f64;
             let left = format!("{} {of}", counted(rows, "row"));
             let time = shown_time(left_ns as f64);
+            let longest = rest.iter().filter(is_it).max_by_key(|kernel| kernel.usual_ns);
+            let longest = longest.filter(|_| rows > 1).and_then(|kernel| {
+                let percent = kernel.usual_ns? as f64 * 100.0 / left_ns.max(1) as f64;
+                let name = code(&shorten_kernel(&kernel.row.kernel, KERNEL_CHARS));
+                Some(format!("; {} % of that {name}", percent1(percent)))
+            });
+            let longest = longest.unwrap_or_default();
             match shown_ns {
                 _ if rows == 0 => None,
-                0 if rows > 1 => Some(format!("all {left} ({time})")),
+                0 if rows > 1 => Some(format!("all {left} ({time}{longest})")),
                 0 => Some(format!("{left} ({time})")),
-                _ => Some(format!("{left} ({time}, {} % of their kernel time)", percent1(share))),
+                _ => {
+                    let share = percent1(share);
+                    Some(format!("{left} ({time}, {share} % of their kernel time{longest})"))
+                }
             }
         });
     format!(
@@ -492,6 +505,8 @@ mod tests {
         let both = "Left out: 1 row of stages (2.00 ms, 33.3 % of their kernel time) and 1 row of other \
                     work (1.00 ms); kernels.csv";
         assert!(page(2).contains(both), "{}", page(2));
+        let longest = " of that `kernel";
+        assert!(page(1).contains(longest) && !page(2).contains(longest), "{}", page(1));
         assert!(page(3).contains("Left out: 1 row of other work (1.00 ms);"), "{}", page(3));
         assert!(page(4).contains("Rows: all 4;"), "{}", page(4));
     }

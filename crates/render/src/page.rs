@@ -298,15 +298,65 @@ pub(super) const COMMAND_CHARS: usize = 400;
 pub(super) fn command_line(report: &Report, arguments: bool) -> Option<String> {
     let words = report.run.command.as_ref().filter(|words| !words.is_empty())?;
     let program = words.first().map_or("", |word| word.rsplit('/').next().unwrap_or(word));
-    let rest = words.get(1..).filter(|_| arguments).unwrap_or_default();
-    let words = || [program].into_iter().chain(rest.iter().map(String::as_str));
+    let rest: Vec<&str> = words.iter().skip(1).map(String::as_str).collect();
+    let rest = if arguments { rest } else { telling(program, &rest) };
+    let words = || [program].into_iter().chain(rest.iter().copied());
     let line = shlex::try_join(words());
     Some(line.unwrap_or_else(|_| words().collect::<Vec<_>>().join(" ")))
 }
 
+/// Options that tell runs of a workload apart and can hold no secret.
+const TELLING: [&str; 14] = [
+    "tensor-parallel-size",
+    "tp-size",
+    "tp",
+    "pipeline-parallel-size",
+    "pp",
+    "data-parallel-size",
+    "dp",
+    "scheduler-cls",
+    "max-num-seqs",
+    "max-num-batched-tokens",
+    "batch-size",
+    "dtype",
+    "quantization",
+    "enforce-eager",
+];
+const TELLING_CHARS: usize = 60;
+
+/// The script or module of Python, without its folders, and [`TELLING`] options with their values.
+fn telling<'w>(program: &str, words: &[&'w str]) -> Vec<&'w str> {
+    let mut out = Vec::new();
+    let at = words.iter().position(|word| *word == "-m" || !word.starts_with('-'));
+    let script = at.filter(|_| program.starts_with("python")).and_then(|at| {
+        let module = words.get(at + 1).filter(|_| words.get(at) == Some(&"-m"));
+        let file = words.get(at).filter(|word| word.ends_with(".py"));
+        module
+            .map(|module| ["-m", module])
+            .or_else(|| Some(["", file?.rsplit('/').next().unwrap_or_default()]))
+    });
+    out.extend(script.into_iter().flatten().filter(|word| !word.is_empty()));
+    let is_plain = |value: &str| {
+        let is_of_name = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        value.len() <= TELLING_CHARS && value.chars().all(is_of_name)
+    };
+    let mut rest = words.iter().peekable();
+    while let Some(word) = rest.next() {
+        let (option, value) = word.split_once('=').unwrap_or((word, ""));
+        let Some(name) = option.strip_prefix("--") else { continue };
+        if !TELLING.contains(&name) || !is_plain(value) {
+            continue;
+        }
+        out.extend([option, value].into_iter().filter(|word| !word.is_empty()));
+        let follows = |next: &&str| value.is_empty() && !next.starts_with('-') && is_plain(next);
+        out.extend(rest.next_if(|next| follows(next)).copied());
+    }
+    out
+}
+
 /// What ran, on what and when, on one line below the title: `` `python serve.py` · llama-3-8b · 2x NVIDIA H100 · 2026-11-22
-/// 10:15 UTC ``. `arguments`: with those of the command, which pages for others
-/// do not show (SECURITY.md). Nothing where nothing of it is known.
+/// 10:15 UTC ``. `arguments`: with those of the command, of which pages for others
+/// show [`telling`] ones only (SECURITY.md). Nothing where nothing of it is known.
 pub(super) fn run_line(report: &Report, arguments: bool) -> String {
     let run = &report.run;
     let command = command_line(report, arguments)
@@ -403,10 +453,10 @@ impl Page {
         let told = self.sections.iter().filter(|(title, _)| FIRST.contains(title));
         let texts = told.map(|(_, text)| text).chain([&self.head]);
         let setting = texts.filter_map(|text| setting_in(text)).next();
-        let command = setting.map(|setting| run_again(report, setting, arguments));
-        if let Some(command) = command {
-            let said =
-                format!("A setting stands in front of the command: {}\n\n", code_in_text(&command));
+        let command = setting.map(|setting| (setting, run_again(report, setting, arguments)));
+        if let Some((setting, command)) = command {
+            let [setting, command] = [setting, &command].map(code_in_text);
+            let said = format!("The command with {setting}: {command}\n\n");
             let advice = self.sections.iter_mut().find(|(title, _)| *title == FIRST[0]);
             match advice.filter(|known| !is_missing(&&**known)) {
                 Some((_, text)) => text.push_str(&said),
@@ -650,7 +700,22 @@ mod tests {
         report.devices = vec![device.clone(), device];
         let rest = "2x NVIDIA &lt;H200&gt; · 2026-11-22 10:15 UTC\n\n";
         assert_eq!(run_line(&report, true), format!("`python3 serve.py --quiet` · {rest}"));
-        assert_eq!(run_line(&report, false), format!("`python3` · {rest}"));
+        assert_eq!(run_line(&report, false), format!("`python3 serve.py` · {rest}"));
+        let mut told = |words: &[&str]| {
+            report.run.command = Some(words.iter().map(|word| (*word).to_owned()).collect());
+            run_line(&report, false).split(" ·").next().unwrap_or_default().to_owned()
+        };
+        let module =
+            ["python3", "-u", "-m", "vllm.main", "serve", "/home/me/model", "--api-key", "k"];
+        let options = ["--tp=2", "--max-num-seqs", "32", "--enforce-eager", "--host", "h"];
+        let shown = "`python3 -m vllm.main --tp 2 --max-num-seqs 32 --enforce-eager`";
+        assert_eq!(told(&[&module[..], &options].concat()), shown, "nothing that is private");
+        assert_eq!(told(&["python3", "-c", "key = 'x'"]), "`python3`");
+        assert_eq!(
+            told(&["python3", "/a/b.py", "--tp", "--x", "--dtype", "a b"]),
+            "`python3 b.py --tp --dtype`"
+        );
+        report.run.command = Some(words.map(String::from).to_vec());
         report.run.started = Some("yesterday".into());
         assert!(run_line(&report, true).ends_with(" · yesterday\n\n"));
     }

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::page::idle_percent;
+use super::page::{idle_percent, lead_first};
 use super::table::{Table, capitalised, name, none, paragraph};
 use stage2_contract::text::numbers::{
     count, counted, ms3, percent1, ratio3, shown_rate, shown_time,
@@ -163,6 +163,11 @@ pub(super) fn times(report: &Report, most: usize, file: &str, brief: bool) -> St
     out.push_str(&paragraph(&format!(
         "{step}Host times{calls}, without the first, cold call of each process unless it is the only one.{rates}{p99}{all}",
     )));
+    let lead = lead_first(report).next();
+    out.extend(
+        lead.and_then(|lead| report.untimed_steps(&lead.stage))
+            .map(|said| paragraph(&format!("{said}."))),
+    );
     let answers = || report.answer.stages.iter();
     let steps = || answers().filter_map(|answer| answer.step.as_ref());
     if steps().any(|step| step.cold) {

@@ -216,6 +216,15 @@ fn the_first_line_says_whether_anything_changed() {
     let [before, after] = [&before, &after].map(|runs| runs.each_ref().map(|run| &**run));
     let sides = [&before[..], &["--against"], &after[..]].concat();
     let better = screen(&sandbox, &[&sides[..], &["--html", "better.html"]].concat());
+    let page = common::read(&sandbox.path("better.html"));
+    let said =
+        "<p>decode is 1.39x faster; gone: idle: priority (sorting_scheduler.py), -0.89 ms.</p>";
+    assert!(page.contains(said), "{page}");
+    let single = ["vllm_server", "vllm_sorting"].map(sample);
+    let one = ["diff", &single[0], &single[1], "--html", "one.html"];
+    sandbox.launch_strictly(&one).assert().success();
+    let said = "<p>decode is 1.39x slower, not confirmed by several runs; new: idle: priority";
+    assert!(common::read(&sandbox.path("one.html")).contains(said));
     let said = "Better (4 vs 4 runs without overlap, p = 0.029): decode median step";
     assert!(
         better.contains(said) && better.contains(" -28.2 % [-28.2, -28.2] better\n"),

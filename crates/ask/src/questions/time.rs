@@ -35,7 +35,8 @@ pub(super) fn time(subject: &Subject<'_>, answer: &mut Answer) {
         vec![
             Column::workload("stage").at("/stage"),
             Column::text("step").at("/step/unit"),
-            Column::number("steps", "count").of("all, recorded or not").plain().at("/step/steps"),
+            Column::number("steps", "count").of("all with a time, recorded or not: a step of an engine has none where a pause follows")
+                .plain().at("/step/steps"),
             Column::number("p50_ms", "ms")
                 .of("median host time of a step")
                 .plain()

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use stage2_diff::{
-    ComparedRun, Comparison, ConditionResult, Diff, Difference, NOT_COMPARED, Outcome, Outlook,
-    PartChange, Parts, Presence, StageChange, WorkChange, digits_to_subtract, signed,
+    ComparedRun, Comparison, ConditionResult, Diff, Difference, GONE, NOT_COMPARED, Outcome,
+    Outlook, PartChange, Parts, Presence, StageChange, WorkChange, digits_to_subtract, signed,
 };
-use stage2_model::{AnswerLine, Severity};
+use stage2_model::{AnswerLine, Severity, times_faster};
 
 use super::tables::{
     OfRuns, condition_table, details, of_runs, other_tables, run_values, shown_stages, stage_table,
@@ -203,13 +203,14 @@ fn comparison(
     let links = links.join(" · ");
     let links = if is_single { format!("<nav>{links}</nav>\n") } else { links };
     format!(
-        "<section id=\"comparison-{at}\">\n<h1>Comparison: {}</h1>\n<div class=\"answer\">\n{}<div class=\"{}\">\n<p class=\"verdict\">{}</p>\n\
+        "<section id=\"comparison-{at}\">\n<h1>Comparison: {}</h1>\n<div class=\"answer\">\n{}<div class=\"{}\">\n<p class=\"verdict\">{}</p>\n{}\
          </div>\n<dl>\n{}</dl>\n</div>\n{links}{open}{conditions_of}<div class=\"stages\"{}>\n{}</div>\n{picture}<dl class=\"answer\">\n{}</dl>\n{runs}\
          <h2{}>Commands and reports</h2>\n<dl class=\"answer runs\">\n{}</dl>\n{numbers}{others}{close}</section>\n",
         breakable(&page_title(of)),
         conditions(of) + &caution.unwrap_or_default(),
         kind(of),
         with_code(&tied(&of.verdict), escaped),
+        in_words(of).map_or_else(String::new, |said| format!("<p>{}</p>\n", escaped(&said))),
         lines(&FIRST_LINES),
         id("stages"),
         by_column(&marked(&stage_table(of))),
@@ -217,6 +218,33 @@ fn comparison(
         id("sides"),
         both_sides(of, reports),
     )
+}
+
+/// `decode is 1.39x faster, not confirmed by several runs; gone: idle: priority (sorting_scheduler.py), -0.89 ms`: the
+/// verdict for those who do not compare often, with the largest part that only one side has.
+fn in_words(of: &Comparison) -> Option<String> {
+    let stage = screen::pictured(of).filter(|stage| stage.other_work.is_none())?;
+    let time = stage.time().filter(|time| time.verdict.is_change() && of.unlike.is_empty())?;
+    let (before, after) = time.before.zip(time.after).filter(|(a, b)| *a > 0.0 && *b > 0.0)?;
+    let (factor, pace) = match after < before {
+        true => (before / after, "faster"),
+        false => (after / before, "slower"),
+    };
+    let confirmed = match time.is_tested() {
+        true => "",
+        false => ", not confirmed by several runs",
+    };
+    let parts = stage.parts();
+    // In the direction of the whole: what went away made it faster.
+    let (side, word) = if after < before { (1, GONE) } else { (0, "new") };
+    let told = parts.rows.iter().take(parts.told);
+    let only = told.filter(|part| part.is_beyond_noise() && part.sides_ns.get(side) == Some(&0.0));
+    let most = only.max_by(|a, b| a.change_ns.abs().total_cmp(&b.change_ns.abs()));
+    let most = most.map_or_else(String::new, |part| {
+        let name = named::part_name(stage, part, BAR_NAME_CHARS);
+        format!("; {word}: {name}, {} ms", signed(part.change_ns / 1e6, 2))
+    });
+    Some(format!("{} is {} {pace}{confirmed}{most}.", stage.stage, times_faster(factor)))
 }
 
 /// The sections of the page of a pair.

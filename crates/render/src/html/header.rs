@@ -144,9 +144,9 @@ fn short_answer(
     let mut late = report.ranks.late.iter().filter(|late| late.stage == *stage);
     let late = fact("late").and(late.find(|late| late.delays.is_some()));
     let why = late.and_then(LateRow::code_line);
-    // Why it is late names the code.
+    // Why it is late names what holds the GIL.
     let named = why.is_some();
-    let in_short = |text: String| facts::without_code(&text).filter(|_| named).unwrap_or(text);
+    let in_short = |text: String| facts::without_holder(&text).filter(|_| named).unwrap_or(text);
     let known = [
         // Reports of older versions have it in full only.
         (

@@ -159,8 +159,13 @@ fn parts(report: &Report, kernels: &Kernels<'_>, pages: [&Page; 3]) -> Vec<Part>
             // The recommendations have them as reasons.
             "takeaways" => part.kind = Kind::Folded,
             "recommendations" => {
-                part.html =
-                    first_rows(&kernels.linked_rows(&part.html, &all_kernels), ADVISED, ADVICE)
+                let linked = kernels.linked_rows(&part.html, &all_kernels);
+                let support = |html: String, noun: &str| {
+                    let link = format!(" more <a href=\"#takeaways\">{noun}</a> support");
+                    html.replace(&format!(" more {noun} support"), &link)
+                };
+                let linked = ["takeaway", "takeaways"].into_iter().fold(linked, support);
+                part.html = first_rows(&linked, ADVISED, ADVICE)
             }
             _ => part.html = kernels.linked(std::mem::take(&mut part.html), SHORT_CHARS),
         }

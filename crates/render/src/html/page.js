@@ -399,6 +399,7 @@
       }
       const found = [];
       for (const row of body.rows) {
+        if (row.matches(".apart")) break;
         if (row.querySelector(".part-of")) found.at(-1)?.push(row);
         else found.push([row]);
       }
@@ -426,7 +427,9 @@
         const sign = order === "ascending" ? 1 : -1;
         // What is not known comes last in both directions.
         const unknown = (a, b) => (numeric ? isKnown(b, at) - isKnown(a, at) : 0);
-        body.append(...wholes().sort(([a], [b]) => unknown(a, b) || sign * (compare(a, b) || 0)).flat());
+        const from = body.querySelector(".apart");
+        const after = from ? [...body.rows].slice(from.sectionRowIndex) : [];
+        body.append(...wholes().sort(([a], [b]) => unknown(a, b) || sign * (compare(a, b) || 0)).flat(), ...after);
       });
     });
   };
@@ -436,7 +439,8 @@
     const head = table.tHead?.rows[0].cells ?? [];
     const numbers = [...head].filter((cell) => cell.classList.contains("n")).length;
     const rows = [...(table.tBodies[0]?.rows ?? [])];
-    const isPlain = rows.every((row) => row.cells.length === head.length) && !table.matches(".heat, .sortable, .rest table");
+    if (table.matches(".top")) return true;
+    const isPlain = rows.every((row) => row.cells.length === head.length) && !table.matches(".sortable, .rest table");
     return numbers >= 3 && rows.length >= 3 && isPlain;
   };
 
@@ -468,6 +472,8 @@
     const small = stages.slice(1).filter(([, ms]) => ms < all * LEAST_OF_ALL).map(([stage]) => stage);
     const others = new Set(small.length > 1 ? small : []);
     const tabNames = [null, ...stages.map(([stage]) => stage).filter((stage) => !others.has(stage)), ...(others.size ? [others] : []), ...(sums.has(outside) ? [outside] : [])];
+    const apart = rows.filter((row) => stageOf(row) === outside).map((row) => text(row, column));
+    const outsideName = new Set(apart).size === 1 ? apart[0] : "outside the stages";
     let stage = null;
     const more = make("button", { type: "button", className: "more" });
     let open = false;
@@ -498,7 +504,7 @@
     tabs.setAttribute("role", "group");
     tabs.setAttribute("aria-label", "Stages");
     for (const of of tabNames) {
-      const name = of === others ? `${others.size} other stages` : of === outside ? "outside the stages" : of ?? (sums.has(outside) ? "all" : "all stages");
+      const name = of === others ? `${others.size} other stages` : of === outside ? outsideName : of ?? (sums.has(outside) ? "all" : "all stages");
       const tab = make("button", { type: "button" }, make("bdi", { textContent: name }));
       tab.setAttribute("aria-pressed", String(of === null));
       tab.addEventListener("click", () => {
@@ -608,10 +614,21 @@
     const part = (frame, name) => parseFloat(frame.getAttribute(name));
     const about = (frame) => frame.querySelector("title").textContent;
     const say = (text) => said.replaceChildren(make("bdi", { textContent: text }));
+    // A frame that begins left of the part shown has its name at the edge of that.
+    const label = () => {
+      const [from, width] = [scroll.scrollLeft, picture.clientWidth / 100];
+      for (const frame of frames) {
+        const [left, right] = [part(frame, "x"), part(frame, "x") + part(frame, "width")];
+        const hidden = right * width > from ? Math.max(0, from - left * width) : 0;
+        frame.querySelector("text").setAttribute("x", String(3 + hidden));
+      }
+    };
+    scroll.addEventListener("scroll", label);
     const show = (x, width) => {
       picture.style.width = `${1e4 / Math.max(width, 0.01)}%`;
       scroll.scrollLeft = (x / 100) * picture.clientWidth;
       box.dataset.from = String(x);
+      label();
     };
     // Of several frames in one, the tooltip has the names, and the picture that of the innermost: what was searched for is
     // shown in front of it.

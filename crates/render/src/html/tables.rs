@@ -97,16 +97,20 @@ impl<'k> Kernels<'k> {
         with_links(html, &lead.unwrap_or_default())
     }
 
-    /// The rows of a table with links to those of `all`, the table of kernels: each to kernels of the stage that it is
-    /// about, as another one may run the same.
+    /// The rows of a table with links to those of `all`, the table of kernels: each to kernels of the stages that it is
+    /// about, the first one first, as another may run the same.
     pub(super) fn linked_rows(&self, html: &str, all: &str) -> String {
         let row = |row: &str| {
-            let is_about =
-                |loss: &&Loss<'_>| row.contains(&format!("<td>{}: ", text(&loss.kernel.row.stage)));
-            let Some(of) = self.losses.iter().find(is_about) else { return row.to_owned() };
-            let mut links = self.links(&of.kernel.row.stage, SHORT_CHARS);
-            links.retain(|(_, anchor)| all.contains(&format!("id=\"{anchor}\"")));
-            with_links(row.to_owned(), &links)
+            let stages = self.losses.iter().map(|loss| loss.kernel.row.stage.as_str());
+            let place = |stage: &str| row.find(&format!("{}: ", text(stage)));
+            let stages = stages.filter_map(|stage| Some((place(stage)?, stage)));
+            let stages: BTreeSet<(usize, &str)> = stages.collect();
+            let linked = |row, (_, stage)| {
+                let mut links = self.links(stage, SHORT_CHARS);
+                links.retain(|(_, anchor)| all.contains(&format!("id=\"{anchor}\"")));
+                with_links(row, &links)
+            };
+            stages.into_iter().fold(row.to_owned(), linked)
         };
         html.split_inclusive("</tr>").map(row).collect()
     }
@@ -349,8 +353,17 @@ pub(super) fn top_losses(report: &Report, kernels: &Kernels<'_>) -> Option<Strin
         let (a, b) = (key(a), key(b));
         b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1))
     });
+    // Communication waits for as long as another rank lets it.
+    let is_apart = |kernel: &Kernel<'_>| kernel.row.class == "communication";
+    let apart = kernels.of_stage(&answer.stage).filter(|loss| is_apart(loss.kernel));
+    let apart: f64 = apart.filter_map(|loss| loss.kernel.percent).sum();
+    let share = |kernel: &Kernel<'_>| {
+        let percent = kernel.percent.filter(|_| !is_apart(kernel))?;
+        (apart < 100.0).then(|| (percent * 100.0 / (100.0 - apart)).min(100.0))
+    };
+    let of = if apart > 0.0 { " except communication" } else { "" };
     let (communication, mut rows): (Vec<_>, Vec<_>) =
-        rows.into_iter().partition(|loss| loss.kernel.row.class == "communication");
+        rows.into_iter().partition(|loss| is_apart(loss.kernel));
     // The first row is the kernel of the line above.
     let floors = class_floors(answer, &kernels.losses);
     let of_line = told(answer, &kernels.losses, &floors).map(|(loss, _)| loss);
@@ -364,7 +377,7 @@ pub(super) fn top_losses(report: &Report, kernels: &Kernels<'_>) -> Option<Strin
     let has_counters = rows.iter().chain(&communication).any(|loss| loss.attainable.is_some());
     let unit = answer.step.as_ref().map_or("step", |step| step.shown_unit());
     let row = |loss: &&Loss<'_>| {
-        let Kernel { row, percent, .. } = loss.kernel;
+        let row = loss.kernel.row;
         let of_counters = match has_counters {
             true => format!(
                 "<td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>",
@@ -380,7 +393,7 @@ pub(super) fn top_losses(report: &Report, kernels: &Kernels<'_>) -> Option<Strin
             named(report, loss.kernel, Some(format!("#{}", kernels.anchor(loss.kernel)))),
             text(&row.class),
             or_absent(loss.ns_of_step, ms_of),
-            or_absent(*percent, percent1),
+            or_absent(share(loss.kernel), percent1),
         )
     };
     let mut head = vec![("Kernel".to_owned(), false), ("Class".to_owned(), false)];
@@ -420,8 +433,8 @@ pub(super) fn top_losses(report: &Report, kernels: &Kernels<'_>) -> Option<Strin
         false => ("take longest", lost_in_all(report, answer, &floors)),
     };
     Some(format!(
-        "<p class=\"note\">Kernels of <code>{}</code> that {order} (per-GPU average). {how}{}\
-         <a href=\"#all-kernels\">All kernels</a> of all stages are listed below.</p>\n\
+        "<p class=\"note\">Kernels of <code>{}</code> that {order} (per-GPU average). Share is of the time of all its \
+         kernels{of}. {how}{}<a href=\"#all-kernels\">All kernels</a> of all stages are listed below.</p>\n\
          <div class=\"table\"><table class=\"top\"><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table>\
          </div>\n",
         foreign(&shorten(&answer.stage, 60)),

@@ -611,7 +611,7 @@ fn latency_ranks_and_kernels_have_their_numbers() {
     );
     let top = page.by_id("top-kernels").one("tbody").all("tr");
     let cells: Vec<String> = top[0].all("td").iter().map(Element::text).collect();
-    assert_eq!(cells.join("|"), "cutlass_gemm|gemm|memory|40.0|0.009|0.015|57.1");
+    assert_eq!(cells.join("|"), "cutlass_gemm|gemm|memory|40.0|0.009|0.015|60.0");
     let name = top[0].one("a");
     assert_eq!(name.attribute("title").as_deref(), Some(full));
     let to = name.attribute("href").expect("a link");
@@ -1101,7 +1101,12 @@ fn the_legend_is_of_the_whole_step_and_not_of_what_is_drawn() {
     let entries: Vec<String> = legend.all("li").iter().map(|entry| entry.text()).collect();
     let gaps = ["launch gaps 25.0 us", "other idle 10.0 us"];
     let work = ["gemm 0.41 ms", "copy 0.15 ms", "fill 0.9 us"];
-    let samples = ["host: most frequent function", "second", "third", "others"];
+    let samples = [
+        "host: function with most samples",
+        "function with second most",
+        "third most",
+        "other functions",
+    ];
     assert_eq!(entries, [&work[..], &gaps, &samples].concat());
     let marks: Vec<_> =
         legend.all("rect").iter().filter_map(|rect| rect.attribute("class")).collect();
@@ -1200,13 +1205,12 @@ fn a_huge_report_makes_a_page_of_bounded_size() {
     assert!(bytes < 6 << 20, "{bytes} bytes");
 }
 
-/// The line below names the code.
+/// The line below names what holds the GIL.
 #[test]
-fn what_to_do_first_may_be_without_its_code() {
-    let first = "cut the extra host time of rank 0: f (a.py:3) (saves about 2 ms); not sure";
-    let short = crate::facts::without_code(first);
-    assert_eq!(
-        short.as_deref(),
-        Some("cut the extra host time of rank 0 (saves about 2 ms); not sure")
-    );
+fn what_to_do_first_names_the_gil_without_its_holder() {
+    let of = "cut the extra host time of rank 0: waiting for the GIL";
+    let rest = " and f (a.py:3) (saves about 2 ms); not sure";
+    let short = crate::facts::without_holder(&format!("{of} (held by g and h){rest}"));
+    assert_eq!(short, Some(format!("{of}{rest}")));
+    assert_eq!(crate::facts::without_holder(&format!("{of}{rest}")), None);
 }

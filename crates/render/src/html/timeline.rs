@@ -39,10 +39,10 @@ const LEAST_HIGH: u64 = 11;
 
 /// Colours of the lane of samples: the functions of a point by their number of samples, and what has no room.
 const SAMPLES: [(&str, &str); 4] = [
-    ("r-host", "host: most frequent function"),
-    ("r0", "second"),
-    ("r1", "third"),
-    ("r-after", "others"),
+    ("r-host", "host: function with most samples"),
+    ("r0", "function with second most"),
+    ("r1", "third most"),
+    ("r-after", "other functions"),
 ];
 /// What the host does between the range of a step of an engine and the next step.
 const AFTER_RANGE: &str = "between steps";

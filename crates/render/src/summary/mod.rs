@@ -14,18 +14,19 @@ use std::collections::HashSet;
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, counted, ms3, or_absent, percent1, shown_time, us3};
 use stage2_contract::text::{code, code_in_text, shorten, shorten_kernel};
-use stage2_model::{DeviceRow, Fact, ModelUse, OperatorRow, Report, StageRow};
+use stage2_model::{BottleneckKind, DeviceRow, Fact, ModelUse, OperatorRow, Report, StageRow};
 use stage2_report::conclusions::Shown;
 use stage2_report::operators::stage1::{MeanStd, Stage1Aggregates};
 use stage2_report::roofline::takeaways::recommendations;
 
 use crate::advice::no_advice;
 use crate::costs::costs_in_brief;
-use crate::facts::brief_screen;
+use crate::facts::{self, brief_screen, facts, mean_of};
 use crate::kernels::waiting_in_communication;
 use crate::operators::basis;
 use crate::page::{
-    Page, busy_in_stages, idle_percent, is_answered, lead_first, ms_of, run_line, step_is,
+    Page, busy_in_stages, idle_percent, is_answered, lead_first, ms_of, opening, run_line, step_is,
+    verdict_stage,
 };
 use crate::stages::no_stage;
 use crate::table::{NAME_CHARS, Table, decimal, name, none, sentence, text};
@@ -61,7 +62,9 @@ pub(super) fn page(report: &Report, shown: &Shown) -> Page {
         ("Cost of the Passes", costs_in_brief(report, |cost| !is_apart(&cost.stage))),
     ];
     // Without the arguments of the program: this page is passed on.
-    let mut head = run_line(report, false) + &brief_screen(report);
+    let (above, brief) = (opening(report), brief_screen(report));
+    let mut head = run_line(report, false) + &above + &in_plain_words(report).unwrap_or_default();
+    head.push_str(brief.strip_prefix(&above).unwrap_or(&brief));
     // Where there is an answer, it is the summary of the summary.
     if !is_answered(report) {
         let sentences: Vec<String> = sentences(report).into_iter().take(SENTENCES).collect();
@@ -69,6 +72,47 @@ pub(super) fn page(report: &Report, shown: &Shown) -> Page {
     }
     head.push_str(MORE);
     Page { title, head, sections }
+}
+
+/// How long a step takes, what most of that time is, and what to do first, without a term of profiling. `None` without a
+/// verdict.
+fn in_plain_words(report: &Report) -> Option<String> {
+    facts(report)?;
+    let answer = verdict_stage(report)?;
+    let (step, found) = (answer.step.as_ref()?, answer.bottleneck.as_ref()?);
+    let bound = found.first()?;
+    let (time, unit) = (shown_time(mean_of(report, answer, step)), step.shown_unit());
+    let floor = answer.floor.distance.value();
+    let floor = floor.map(|times| format!(", {times:.1} times the least that the hardware allows"));
+    let does = match bound.kind {
+        BottleneckKind::Host => "the GPU has nothing to do and waits for the program on the CPU",
+        BottleneckKind::Launches => "the GPU has nothing to do between two pieces of work",
+        BottleneckKind::Ranks => "GPUs wait for each other",
+        BottleneckKind::Communication => "GPUs send data to each other",
+        BottleneckKind::Copies => "data is copied to or from the GPU",
+        BottleneckKind::OtherWork => "the GPU works for other stages",
+        BottleneckKind::Memory => "the GPU computes, as fast as it can read its memory",
+        BottleneckKind::Compute => "the GPU computes, about as fast as it can",
+        BottleneckKind::Kernels => "the GPU computes",
+    };
+    let percent = found.percent(bound);
+    let first = report.answer.first.as_ref().and_then(|first| {
+        let stage = first.stage.as_deref().unwrap_or("the run");
+        let gain = first.times().map(|times| match first.is_in_tokens() {
+            true => format!(" That gives {times} the tokens/s in {stage}"),
+            false => format!(" That makes {stage} {times} faster"),
+        });
+        let what = facts::without_gain(&first.in_short)?;
+        let marked = first.rule.less_unmarked(&report.answer.lead);
+        let gain = gain.map(|gain| format!("{gain}{marked}."));
+        Some(format!(" What to do first: {what}.{}", gain.unwrap_or_default()))
+    });
+    Some(format!(
+        "A {unit} of {} takes {time} on average{}. For {percent:.0} % of the time, {does}.{}\n\n",
+        name(&answer.stage),
+        floor.unwrap_or_default(),
+        text(&first.unwrap_or_default())
+    ))
 }
 
 fn inferred_steps(report: &Report) -> String {
@@ -310,7 +354,7 @@ fn operators(report: &Report) -> String {
         return none("nothing was computed for it", "");
     };
     if let Some(absence) = &found.absent {
-        return none(&absence.reason, &absence.remedy);
+        return none(&absence.reason, "follow operators.md");
     }
     if found.rows.is_empty() {
         let why = match found.warm_up.is_empty() {

@@ -15,7 +15,8 @@ use crate::conclusions::{ByStage, by_stage, communication, of_prefill, of_stage}
 use crate::join::overhead::{COLLECT, NSYS};
 use crate::llm::mfu::HIGHEST_POSSIBLE_SHARE;
 use crate::roofline::takeaways::{
-    FUSIBLE, HostEvidence, KernelMeasurements, MoreRequests, RunMeasurements, StageMeasurements,
+    FUSIBLE, HostEvidence, KernelMeasurements, LAUNCH_LESS_OFTEN, MoreRequests, RunMeasurements,
+    StageMeasurements,
 };
 use stage2_contract::order::Order as _;
 use stage2_contract::text::shorten_kernel;
@@ -481,6 +482,8 @@ fn impossible(numbers: &StageUtilisation) -> Option<Absent> {
 const NAME_LIMIT: usize = 40;
 /// What saves less than this part of the time of a longer stage is not what to do first.
 const FIRST_SAVES_PART: f64 = 0.1;
+/// Idle time that advice leaves is named from this part of the window on, percent.
+const LEFT_PERCENT: f64 = 5.0;
 
 /// What to do first in a stage.
 #[derive(Clone, Debug, Default)]
@@ -503,6 +506,8 @@ struct Vanishing {
     condition: String,
     detail: Option<String>,
     removes: Vec<Removed>,
+    /// [`FirstStep::left`].
+    left: Option<Removed>,
 }
 
 /// How many times faster a window is without `vanishing` of it; true where the floor allows less than
@@ -558,7 +563,7 @@ impl Stage<'_> {
             let mut step = FirstStep { stage, rule, takeaway: id, text, ..FirstStep::default() };
             if let Some((factor, is_floor, vanishing)) = gain {
                 let error_percent = error(&vanishing).map(|error| error * 100.0);
-                let Vanishing { condition, detail, removes, .. } = vanishing;
+                let Vanishing { condition, detail, removes, left, .. } = vanishing;
                 // Who measures has gained nothing yet: the order by time stays.
                 let measures = matches!(takeaway.experiment, Some(Experiment::Measure { .. }));
                 let (factor, is_floor) =
@@ -567,6 +572,7 @@ impl Stage<'_> {
                     condition,
                     detail,
                     removes,
+                    left,
                     error_percent,
                     factor,
                     is_floor,
@@ -635,11 +641,9 @@ impl Stage<'_> {
             _ if takeaway.experiment == Some(Experiment::more("tokens_per_s")) => {
                 self.with_more_requests(measured, takeaway)
             }
-            // A graph closes long gaps as well: what launches less often waits less often for the host.
-            Rule::LaunchBound | Rule::HostAhead | Rule::HostGaps => self.parts(
-                &[WindowKind::LaunchGaps, WindowKind::OtherIdle],
-                "all GPU idle time is removed",
-            ),
+            Rule::LaunchBound | Rule::HostAhead | Rule::HostGaps => {
+                self.without_idle(measured, takeaway)
+            }
             Rule::HostCause | Rule::HostFault => self.without_cause(measured, takeaway),
             Rule::Waiting => self.without_waiting(),
             Rule::Communication => {
@@ -651,6 +655,32 @@ impl Stage<'_> {
             Rule::FarFromRoof | Rule::LowOccupancy => self.at_its_roof(measured, takeaway),
             _ => None,
         }
+    }
+
+    /// A graph closes long gaps as well, where the host is why they are there: what launches less often waits less often for
+    /// it. Whether it closes others is not known, and those behind launched work or of a simulation it leaves.
+    fn without_idle(&self, measured: &StageMeasurements, takeaway: &Takeaway) -> Option<Vanishing> {
+        use WindowKind::{LaunchGaps, OtherIdle};
+        let all = self.parts(&[LaunchGaps, OtherIdle], "all GPU idle time is removed")?;
+        let fewer =
+            |then: &String| then.starts_with(LAUNCH_LESS_OFTEN) || takeaway.rule == Rule::HostAhead;
+        let is_host = takeaway.rule != Rule::HostAhead && measured.host_explains_idle();
+        if is_host || !takeaway.recommendation.as_ref().is_some_and(fewer) {
+            return Some(all);
+        }
+        let is_ahead = takeaway.rule == Rule::HostAhead;
+        let whose = match () {
+            () if is_ahead => "without a known cause",
+            () if measured.simulated => "because this machine is slow or busy",
+            () => OtherIdle.label(),
+        };
+        let left = self.removal(whose, self.part_ns(&[OtherIdle])?)?;
+        let left = Some(left).filter(|left| left.percent >= LEFT_PERCENT);
+        if !is_ahead && !measured.simulated {
+            return Some(Vanishing { left, ..all });
+        }
+        let gaps = self.parts(&[LaunchGaps], "no launch gaps are left")?;
+        Some(Vanishing { at_most_ns: Some(all.ns), left, ..gaps })
     }
 
     /// The part of the window that a request no longer needs if a step has more of them, at best: the step gets no

@@ -498,7 +498,43 @@ mod first {
         let (measured, window) = (StageMeasurements::default(), self::window(&parts));
         let (measured, window) = (Some(&measured), Some(&window));
         let stage = Stage { collectives: &[], late: &[], measured, window };
-        let of = stage.largest_gain(&[&takeaway(Rule::HostAhead)], &floor(None));
+        let of = stage.largest_gain(&[&takeaway(Rule::HostGaps)], &floor(None));
         assert!((of.saved.expect("known") - 0.375).abs() < 1e-9, "{of:?}");
+    }
+
+    #[test]
+    fn fewer_launches_save_longer_idle_time_only_where_the_host_is_why_it_is_there() {
+        use crate::roofline::takeaways::{HostEvidence, HostLead, LAUNCH_LESS_OFTEN};
+        use WindowKind::*;
+        let window = window(&[(Compute, 100), (LaunchGaps, 600), (OtherIdle, 300)]);
+        let first = |rule, measured: &StageMeasurements| {
+            let recommendation = Some(LAUNCH_LESS_OFTEN.to_owned());
+            let takeaway = Takeaway { recommendation, ..takeaway(rule) };
+            let (measured, window) = (Some(measured), Some(&window));
+            let stage = Stage { collectives: &[], late: &[], measured, window };
+            let gain = stage.largest_gain(&[&takeaway], &floor(None));
+            // What comes first of the run does not change with what is known.
+            assert!((gain.saved.expect("known") - 0.9).abs() < 1e-9, "{gain:?}");
+            gain.step.and_then(|step| step.gain()).expect("known")
+        };
+        let gaps = "up to 2.5x faster if no launch gaps are left: launch gaps 60.0 % of the window; another 30.0 % of \
+                    the window is idle ";
+        let unknown = StageMeasurements::default();
+        let said = "up to 10.0x faster if all GPU idle time is removed: launch gaps 60.0 % + other idle 30.0 % = 90.0 % of \
+                    the window";
+        let of_unknown = "; why the GPU is idle for 30.0 % of the window of that is not known";
+        assert_eq!(first(Rule::LaunchBound, &unknown), format!("{said}{of_unknown}"));
+        let simulated = StageMeasurements { simulated: true, ..StageMeasurements::default() };
+        let of_machine = format!("{gaps}because this machine is slow or busy");
+        assert_eq!(first(Rule::HostGaps, &simulated), of_machine);
+        let host = Some(HostLead { ahead_percent: 10.0, behind_percent: 60.0 });
+        let behind = StageMeasurements { host, ..StageMeasurements::default() };
+        let host_causes = vec![HostEvidence::default()];
+        let sampled = StageMeasurements { host_causes, ..StageMeasurements::default() };
+        for known in [&behind, &sampled] {
+            assert_eq!(first(Rule::LaunchBound, known), said);
+            let ahead = first(Rule::HostAhead, known);
+            assert_eq!(ahead, format!("{gaps}without a known cause"), "the host is not why");
+        }
     }
 }

@@ -501,7 +501,7 @@ fn more_requests(report: &Report, kind: &EngineSteps) -> Option<MoreRequests> {
     let then = match (room, limit) {
         (Some(room), _) => {
             format!(
-                "{MORE_REQUESTS}: send more at once (a step has {requests:.1}, and {option} allows {room})"
+                "{MORE_REQUESTS}: send more at once (a step has {requests:.1} requests, and {option} allows {room})"
             )
         }
         (None, Some(limit)) => {
@@ -510,7 +510,7 @@ fn more_requests(report: &Report, kind: &EngineSteps) -> Option<MoreRequests> {
             )
         }
         (None, None) => format!(
-            "{MORE_REQUESTS}: send more at once, and raise {option} if that is the limit (a step has {requests:.1})"
+            "{MORE_REQUESTS}: send more at once, and raise {option} if that is the limit (a step has {requests:.1} requests)"
         ),
     };
     let aim = room.map_or(2.0 * requests, |room| room.min(2.0 * requests));
@@ -572,7 +572,7 @@ mod tests {
         };
         let sent = |limit: u32| {
             format!(
-                "Batch more requests per step: send more at once (a step has 16.0, and --max-num-seqs allows {limit})"
+                "Batch more requests per step: send more at once (a step has 16.0 requests, and --max-num-seqs allows {limit})"
             )
         };
         assert_eq!(said(&["vllm", "--max-num-seqs", "256"]), (sent(256), 32.0));

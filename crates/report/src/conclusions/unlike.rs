@@ -73,7 +73,7 @@ fn warning(stage: &str, Kinds { short, long }: Kinds) -> Finding {
     };
     Id::RangesUnlike.about(stage).found(
         format!(
-            "calls of {} fall into two groups: {}, and {} ({:.0} times as long)",
+            "calls of the stage {} fall into two groups: {}, and {} ({:.0} times as long)",
             shorten(stage, NAME_CHARS),
             take(short),
             take(long),
@@ -106,7 +106,7 @@ mod tests {
         let said = warning("graph", found).what;
         assert_eq!(
             said,
-            "calls of graph fall into two groups: 1 call takes about 6.00 ms, and 2 calls take about 69.50 ms each (12 times as long)"
+            "calls of the stage graph fall into two groups: 1 call takes about 6.00 ms, and 2 calls take about 69.50 ms each (12 times as long)"
         );
         let bucket = |ms: u64| StepBucket { steps: 1, first: 1, mean_ns: ms, ..Default::default() };
         let series = StepSeries {

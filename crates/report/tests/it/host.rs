@@ -548,7 +548,7 @@ fn launch_gaps_get_the_line_that_was_launching() {
     assert_eq!(most.text(true), "EngineCore.step (core.py:300)");
     assert_eq!(most.launch_gaps_percent, most.percent, "{most:?}");
     let said: Vec<&str> = takeaways.collect();
-    let words = "us at most, the largest part of these in EngineCore.step (core.py:300)";
+    let words = "of at most 50 us, the largest part of these in EngineCore.step (core.py:300)";
     assert!(said.iter().any(|text| text.contains(words)), "{said:?}");
 }
 

@@ -331,6 +331,6 @@ fn where_the_host_was_ahead_short_gaps_are_not_its_fault() {
     assert!(ahead.contains("the host was ahead of the GPU"), "{ahead}");
     // Within a layer, nobody knows when each kernel was launched: no cause is named.
     let open = said(&layers(75), Rule::LaunchBound);
-    assert!(open.contains("% of that in gaps of 50 us at most"), "{open}");
+    assert!(open.contains("% of that time in gaps of at most 50 us"), "{open}");
     assert!(!open.contains("the host"), "{open}");
 }

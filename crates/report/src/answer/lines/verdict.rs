@@ -1,6 +1,6 @@
 //! The longest stage, its mean step, who is late and what to do first -> the sentences that a report begins with.
 
-use super::{AnsweredStage, marks_operators, step_time};
+use super::{AnsweredStage, lead, step_time};
 use crate::roofline::takeaways::LAUNCH_LESS_OFTEN;
 use stage2_contract::text::numbers::{counted, shown_time};
 use stage2_contract::text::shorten;
@@ -157,28 +157,22 @@ pub(in crate::answer) fn in_short(report: &Report, first: &FirstStep) -> String 
                 times_faster(factor)
             )
         }
-        (Some(saved), _) if first.rule == Rule::HostGaps && !first.is_floor => {
+        (Some(saved), _)
+            if first.rule == Rule::HostGaps && !first.is_floor && first.left.is_none() =>
+        {
             match report.simulated {
                 true => format!(" (saves {saved}; this machine launches slowly)"),
                 false => format!(" (the GPU is idle for {saved})"),
             }
         }
-        (Some(saved), _) if marks_operators(report) && is_of_host(first.rule) => {
-            format!(" (saves {saved}; less without marked operators)")
+        (Some(saved), _) => {
+            let marked = first.rule.less_unmarked(&lead(report));
+            format!(" (saves {saved}{}{marked})", first.left().unwrap_or_default())
         }
-        (Some(saved), _) => format!(" (saves {saved})"),
-        (None, Some(factor)) => format!(" ({} {} faster)", first.about(), times_faster(factor)),
+        (None, Some(_)) => format!(" ({} faster)", first.times().unwrap_or_default()),
         (None, None) => idle_to_measure(first, first.mean.as_ref()),
     };
     format!("{}{gain}", action(report, first))
-}
-
-/// Whether what is gained is time of the host.
-fn is_of_host(rule: Rule) -> bool {
-    matches!(
-        rule,
-        Rule::LaunchBound | Rule::HostGaps | Rule::HostFault | Rule::HostCause | Rule::Fusible
-    )
 }
 
 /// `: up to 2.23 ms per step is idle`, of what is only to be measured; nothing of what else gains nothing known.

@@ -268,6 +268,13 @@ impl StageMeasurements {
         self.ahead_by_ranges().or(self.ahead_by_samples().map(|of| of.0)).is_some()
     }
 
+    /// Whether samples of the host, or ranges that it opens late, show that idle time is its own. Not on a simulated GPU,
+    /// where it is that of the machine as well.
+    pub(crate) fn host_explains_idle(&self) -> bool {
+        let behind = self.host.map_or(0.0, |host| host.behind_percent);
+        !self.simulated && (!self.host_causes.is_empty() || behind >= HOST_DECIDED_PERCENT)
+    }
+
     pub(super) fn ahead_by_ranges(&self) -> Option<f64> {
         let ahead = self.host.map(|host| host.ahead_percent);
         ahead.filter(|percent| *percent >= HOST_DECIDED_PERCENT)

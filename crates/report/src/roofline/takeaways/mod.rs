@@ -367,17 +367,10 @@ impl Speaker<'_> {
                 }
             };
             let text = format!("{waits}, although the host was ahead of the GPU{numbers}{why}");
-            let fewer = match graphs {
-                true => {
-                    "Launch fewer and larger kernels (fusion, a larger batch), which leave fewer gaps."
-                }
-                false => LAUNCH_LESS_OFTEN,
-            };
-            let then = format!(
-                "{fewer} A faster host does not help: what was launched already waited for other GPU work, or for \
-                 the GPU to begin it. A timeline shows what each kernel waits for."
-            );
-            return Some(say(Rule::HostAhead, vec![ahead], text, Some(&then)));
+            let then = "Launch fewer and larger kernels (fusion, a larger batch), which leave fewer gaps. A faster host \
+                        does not help: what was launched already waited for other GPU work, or for the GPU to begin \
+                        it. A timeline shows what each kernel waits for.";
+            return Some(say(Rule::HostAhead, vec![ahead], text, Some(then)));
         }
         let behind = s.host.map(|h| h.behind_percent).filter(|p| *p >= HOST_DECIDED_PERCENT);
         let short = percent(s.short_gaps_percent).filter(|p| *p >= BACK_TO_BACK_PERCENT);
@@ -386,7 +379,7 @@ impl Speaker<'_> {
                 s.launching.as_ref().map(|line| format!(", the largest part of these in {line}"));
             let host = behind.map_or("", |_| ", and the host is behind");
             let text = format!(
-                "{waits}, {short:.1} % of that in gaps of {LAUNCH_GAP_US} us at most{}{host}{numbers}{}",
+                "{waits}, {short:.1} % of that time in gaps of at most {LAUNCH_GAP_US} us{}{host}{numbers}{}",
                 launching.unwrap_or_default(),
                 behind.map_or("", |_| lead.as_str())
             );
@@ -707,7 +700,7 @@ impl Speaker<'_> {
         let product = matches!(kernel.class, KernelClass::Gemm | KernelClass::Moe);
         if self.stage.decode && product && kernel.bound == Some(Bound::Memory) {
             let far = match attainable.is_some_and(|share| share < NEAR_ROOF_SHARE) {
-                true => format!(" It is also far from its roof: {TRY_ANOTHER}."),
+                true => format!(" The kernel is also far from its roof: {TRY_ANOTHER}."),
                 false => String::new(),
             };
             let then = format!(

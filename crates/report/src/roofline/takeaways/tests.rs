@@ -227,7 +227,7 @@ fn the_host_is_blamed_only_where_its_ranges_show_that_it_was_behind() {
     };
     for unknown in [of(vec![eager_decode()]), with(40.0, 49.0)] {
         let said = text(&unknown, LaunchBound);
-        assert!(said.contains(", 93.0 % of that in gaps of 50 us at most. "), "{said}");
+        assert!(said.contains(", 93.0 % of that time in gaps of at most 50 us. "), "{said}");
         assert!(!said.contains("behind") && !said.contains("launched"), "{said}");
     }
     let behind = with(10.0, 60.0);
@@ -243,16 +243,12 @@ fn the_host_is_blamed_only_where_its_ranges_show_that_it_was_behind() {
         "all parts are known: {said}"
     );
     let advice = advice(&ahead, HostAhead);
-    assert!(advice.starts_with("Launch less often: CUDA graphs"), "{advice}");
-    assert!(advice.contains("faster host does not help"), "{advice}");
-    let host = Some(HostLead { ahead_percent: 79.0, behind_percent: 21.0 });
-    let with_graphs = StageMeasurements { host, graph_percent: Some(100.0), ..eager_decode() };
-    let graphs = of(vec![with_graphs]);
-    let advice = self::advice(&graphs, HostAhead);
     assert!(
         advice.starts_with("Launch fewer and larger kernels (fusion, a larger batch)"),
         "{advice}"
     );
+    assert!(advice.contains("faster host does not help"), "{advice}");
+    assert!(!advice.contains("graphs"), "they launch faster, which does not help: {advice}");
 }
 
 #[test]
@@ -509,7 +505,7 @@ fn kernels_speak_by_what_holds_them_up() {
             |k| (k.bound, k.attainable_share) = (Some(Bound::Memory), Some(0.6)),
             MemoryBoundProduct,
             "memory-bound, 60 % of what is attainable",
-            "more tokens. It is also far from its roof: try another implementation",
+            "more tokens. The kernel is also far from its roof: try another implementation",
         ),
         (
             false,
