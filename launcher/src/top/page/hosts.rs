@@ -179,6 +179,9 @@ const CAUSE_LARGE: f64 = 10.0;
 /// Shares with what they are of.
 type Causes = Vec<(f64, String)>;
 
+/// Columns from which a part of a note says something.
+const NOTE_LEAST: usize = 16;
+
 /// Columns in front of a cause.
 const BEFORE_CAUSE: usize = 27;
 
@@ -203,10 +206,10 @@ fn host_lines(
         format!("HOST ({})", of_run.map_or_else(|| all.to_owned(), |of| all.replace(of, "")));
     let rows: Vec<HostRow> = rows.into_iter().collect();
     let without_line = rows.iter().find(|(_, _, causes, _, each)| causes.len() >= *each);
-    let note = without_line.and_then(|(_, _, _, why, _)| why.as_ref()).map(|why| {
-        let room = text_width.saturating_sub(last.chars().count() + 2);
-        format!("{last}: {}", wrapped_at_most(why, room, 1).concat())
-    });
+    let room = text_width.saturating_sub(last.chars().count() + 2);
+    let note = without_line.and_then(|(_, _, _, why, _)| why.as_ref());
+    let note = note.filter(|_| room >= NOTE_LEAST);
+    let note = note.map(|why| format!("{last}: {}", wrapped_at_most(why, room, 1).concat()));
     let title = note.as_ref().or(titles.iter().find(fits)).unwrap_or(&last);
     let mut lines = vec![bold(&line_of("PROCESS", UNUSED, "SHARE", title), width)];
     for (who, unused, causes, why, each) in rows {

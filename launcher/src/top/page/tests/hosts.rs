@@ -127,6 +127,7 @@ fn where_there_is_no_cause_the_reason_and_the_limits_of_samples_are_said() {
 #[test]
 fn a_large_cause_has_a_line_before_notes_and_the_last_kernels() {
     let page = |ranks: usize, causes: &[f64], height: usize| {
+        let width = if height < 20 { 60 } else { 80 };
         let mut view = view();
         view.look.processes.truncate(ranks);
         for process in &mut view.look.processes {
@@ -140,7 +141,7 @@ fn a_large_cause_has_a_line_before_notes_and_the_last_kernels() {
             host.causes = causes.iter().map(cause).collect();
             host.note = Some("no Python interpreter was found".into());
         }
-        text(&view, 80, height)
+        text(&view, width, height)
     };
     let note = |shown: &[String]| {
         let at = |line: &String| line.contains("no Python interpreter");
@@ -163,6 +164,10 @@ fn a_large_cause_has_a_line_before_notes_and_the_last_kernels() {
     let shown = note(&page(2, &[40.0, 30.0], 24));
     let title = "  HOST (all stages, last 10 s): no Python interpre";
     assert!(shown.len() == 1 && shown[0].contains(title), "{shown:#?}");
+    // A word or two of it say nothing.
+    let shown = page(2, &[40.0, 30.0], 15);
+    let title = shown.iter().find(|line| line.contains("NO WORK"));
+    assert!(title.is_some_and(|title| title.ends_with("(all stages, last 10 s)")), "{shown:#?}");
 }
 
 #[test]
