@@ -321,7 +321,7 @@ def _parts(stage: Mapping[str, Any]) -> Iterator[tuple[float, str]]:
         threshold = (idle.get("noise") or {}).get("threshold") or 0
         others_ms = idle["change"] - gaps_ms
         if abs(others_ms) > threshold and others_ms * idle["change"] > 0:
-            yield others_ms, "idle: other" if gaps_ms else "GPU idle"
+            yield others_ms, "idle: not launch gaps" if gaps_ms else "GPU idle"
 
 
 def _in_python(text: Any) -> str:

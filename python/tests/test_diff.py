@@ -99,7 +99,8 @@ def test_parts_without_samples_of_the_host_are_gaps_and_other_idle_time() -> Non
     other = {**stage, "stage": "prefill", "other_work": "512 vs 811 prompt tokens per step"}
     comparison = {"verdict": "Changed", "lines": [], "conditions": [], "stages": [other, stage]}
     assert stage2.Diff(comparison).lines["changed"] == (
-        "decode, per token: -9.19 ms idle: launch gaps; -0.87 ms idle: other; +41.0 us gemm"
+        "decode, per token: -9.19 ms idle: launch gaps; -0.87 ms idle: not launch gaps; "
+        "+41.0 us gemm"
     )
     stage["metrics"] = []
     assert stage2.Diff(comparison).lines["changed"] == "no part of a step changed beyond noise"

@@ -133,7 +133,8 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
         let lines = diff.comparisons.iter_mut().flat_map(|of| &mut of.lines);
         lines.filter(|line| asks(line)).for_each(|line| line.text.clone_from(&next));
     }
-    for of in &mut diff.comparisons {
+    // A program has the commands of the runs.
+    for of in diff.comparisons.iter_mut().filter(|_| !args.json) {
         let record = record_line(of, |label| inputs().find(|input| input.label == label));
         of.lines.extend(record);
     }

@@ -417,7 +417,7 @@ fn of_run(report: &Report) -> Vec<EmptyReason> {
     reasons
 }
 
-/// Why a command records no GPU work on a machine where `absent` says why there is no GPU.
+/// Why a command records no GPU work on a machine without a GPU; `absent` is why there is none.
 pub fn no_gpu(absent: &str, command: &[String]) -> Option<EmptyReason> {
     let mut words = command.iter();
     let is_demo =

@@ -104,7 +104,7 @@ impl Results {
         }
         let failed = |of: &Configuration| Some(format!("{}: {}", of.name, of.failed.as_ref()?));
         let last = self.configurations.iter().filter(|of| of.tracing != Tracing::Nsys);
-        let why = last.filter_map(failed).last();
+        let why = last.filter_map(failed).next_back();
         let why = why.unwrap_or_else(|| "no profiler ran to its end".to_owned());
         (why, "solve this, and run it again".to_owned())
     }
