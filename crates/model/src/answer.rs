@@ -388,7 +388,7 @@ pub struct FirstStep {
     #[serde(default)]
     pub removes: Vec<Removed>,
     /// Idle time that the advice may leave as it is: a part of `removes` whose cause is not known, in its words, or what is
-    /// in none of them, such as `without a known cause`; null: none is known to be left.
+    /// in none of them, such as `is idle without a known cause`; null: none is known to be left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left: Option<Removed>,
     /// What the gain refers to; null: the whole window.
@@ -474,7 +474,7 @@ impl FirstStep {
         };
         Some(match self.least_percent() {
             Some(_) => format!("; why the GPU is idle for {time} of that is not known"),
-            None => format!("; another {time} is idle {what}"),
+            None => format!("; another {time} {what}"),
         })
     }
 
@@ -614,7 +614,7 @@ mod tests {
         let first = FirstStep {
             condition: "no launch gaps are left".into(),
             removes: vec![removed("launch gaps", 57.2)],
-            left: Some(removed("without a known cause", 33.5)),
+            left: Some(removed("is idle without a known cause", 33.5)),
             mean: Some(MeanTime { of: "token".into(), ns: 6_290_000.0 }),
             factor: Some(2.34),
             ..FirstStep::default()

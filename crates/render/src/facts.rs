@@ -121,7 +121,7 @@ pub(super) fn facts(report: &Report) -> Option<Vec<AnswerLine>> {
         ("time", Some(times(report, answer, step))),
         ("where", Some(format!("{}{}", parts(found), of_recorded(report, answer)))),
         ("late", late.and_then(late_fact)),
-        ("host", host_fact(report)),
+        ("host", host_fact(report, false)),
         ("kernel", kernel),
         (FIRST, first),
     ];
@@ -134,13 +134,16 @@ pub(super) fn facts(report: &Report) -> Option<Vec<AnswerLine>> {
 }
 
 /// `f (a.py:3): 0.89 ms of idle GPU per step (0.19 ms more while the GPU works)`: the largest cause of idle time in the
-/// stage of the verdict.
-pub(super) fn host_fact(report: &Report) -> Option<String> {
+/// stage of the verdict. `simulator`: also what the simulator of a GPU does.
+pub(super) fn host_fact(report: &Report, simulator: bool) -> Option<String> {
     let answer = verdict_stage(report)?;
     let largest = idle_of(report, answer)?.causes.into_iter().next();
     let (cause, ns) = largest.filter(|(cause, _)| cause.percent >= HOST_CAUSE_LEAST_PERCENT)?;
     // It is no code to look into.
     let is_of_simulator = report.simulated && cause.kind.is_of_simulator();
+    if is_of_simulator && !simulator {
+        return None;
+    }
     let simulator = if is_of_simulator { ", by this machine, which simulates the GPU" } else { "" };
     let found = answer.bottleneck.as_ref()?;
     let (time, of) = (shown_time(ns), &found.of);
@@ -665,20 +668,24 @@ mod tests {
         let decode = found.iter_mut().find(|found| found.stage == "decode").expect("decode");
         decode.causes[0].percent = 9.9;
         let none = (None, Some("no function or wait stands out"));
-        assert_eq!((host_fact(&report), no_host_fact(&report).as_deref()), none);
+        assert_eq!((host_fact(&report, false), no_host_fact(&report).as_deref()), none);
         // What the simulator does is named as such.
         let mut report = sample("vllm_sorting");
         report.simulated = true;
-        assert!(host_fact(&report).is_some());
+        assert!(host_fact(&report, false).is_some());
         let found = report.host.as_mut().map(|host| &mut host.stages).expect("sampled");
         let decode = found.iter_mut().find(|found| found.stage == "decode").expect("decode");
         decode.causes[0].kind = stage2_model::HostCauseKind::NotScheduled;
+        assert_eq!(host_fact(&report, false), None, "a terminal has no room for it");
         let whose = ", by this machine, which simulates the GPU";
-        assert!(host_fact(&report).is_some_and(|said| said.ends_with(whose)));
+        assert!(host_fact(&report, true).is_some_and(|said| said.ends_with(whose)));
         let report = sample("sampled_counters");
         let why = "not known: 13 samples of the idle time, and 30 are needed: record for longer, or with \
                    profiling.collector.host=1000";
-        assert_eq!((host_fact(&report), no_host_fact(&report).as_deref()), (None, Some(why)));
+        assert_eq!(
+            (host_fact(&report, false), no_host_fact(&report).as_deref()),
+            (None, Some(why))
+        );
         assert_eq!(no_host_fact(&Report { simulated: true, ..report }), None);
     }
 

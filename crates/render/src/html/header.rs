@@ -155,7 +155,7 @@ fn short_answer(
         ),
         (LATE, fact("late").map(|fact| fact + &meanwhile(whole).unwrap_or_default())),
         (WHY_LATE, why),
-        (HOST_CODE, host_fact(report).or_else(|| no_host_fact(report))),
+        (HOST_CODE, host_fact(report, true).or_else(|| no_host_fact(report))),
         ("kernel", fact("kernel")),
         ("time", fact("time")),
         ("where", fact("where").filter(|_| !has_bar)),

@@ -483,7 +483,7 @@ const NAME_LIMIT: usize = 40;
 /// What saves less than this part of the time of a longer stage is not what to do first.
 const FIRST_SAVES_PART: f64 = 0.1;
 /// Idle time that advice leaves is named from this part of the window on, percent.
-const LEFT_PERCENT: f64 = 5.0;
+const LEFT_PERCENT: f64 = 10.0;
 
 /// What to do first in a stage.
 #[derive(Clone, Debug, Default)]
@@ -670,8 +670,8 @@ impl Stage<'_> {
         }
         let is_ahead = takeaway.rule == Rule::HostAhead;
         let whose = match () {
-            () if is_ahead => "without a known cause",
-            () if measured.simulated => "because this machine is slow or busy",
+            () if is_ahead => "is idle without a known cause",
+            () if measured.simulated => "waits for this machine",
             () => OtherIdle.label(),
         };
         let left = self.removal(whose, self.part_ns(&[OtherIdle])?)?;

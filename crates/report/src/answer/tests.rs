@@ -518,14 +518,14 @@ mod first {
             gain.step.and_then(|step| step.gain()).expect("known")
         };
         let gaps = "up to 2.5x faster if no launch gaps are left: launch gaps 60.0 % of the window; another 30.0 % of \
-                    the window is idle ";
+                    the window ";
         let unknown = StageMeasurements::default();
         let said = "up to 10.0x faster if all GPU idle time is removed: launch gaps 60.0 % + other idle 30.0 % = 90.0 % of \
                     the window";
         let of_unknown = "; why the GPU is idle for 30.0 % of the window of that is not known";
         assert_eq!(first(Rule::LaunchBound, &unknown), format!("{said}{of_unknown}"));
         let simulated = StageMeasurements { simulated: true, ..StageMeasurements::default() };
-        let of_machine = format!("{gaps}because this machine is slow or busy");
+        let of_machine = format!("{gaps}waits for this machine");
         assert_eq!(first(Rule::HostGaps, &simulated), of_machine);
         let host = Some(HostLead { ahead_percent: 10.0, behind_percent: 60.0 });
         let behind = StageMeasurements { host, ..StageMeasurements::default() };
@@ -534,7 +534,11 @@ mod first {
         for known in [&behind, &sampled] {
             assert_eq!(first(Rule::LaunchBound, known), said);
             let ahead = first(Rule::HostAhead, known);
-            assert_eq!(ahead, format!("{gaps}without a known cause"), "the host is not why");
+            assert_eq!(
+                ahead,
+                format!("{gaps}is idle without a known cause"),
+                "the host is not why"
+            );
         }
     }
 }
