@@ -331,7 +331,7 @@ const WORDS: [(&str, &str); 6] = [
     ("rank ", "Rank: a process of the job, with its own GPU."),
     ("GIL", "GIL: Python's lock, which one thread of a process holds at a time."),
     ("roof", "Roof: the rate at which the hardware could run a kernel."),
-    ("±", "±: standard error."),
+    ("±", "±: standard error of the samples; runs can differ by more."),
 ];
 
 fn of_lines(report: &Report, lines: &[AnswerLine]) -> Option<String> {

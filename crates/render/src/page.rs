@@ -299,10 +299,12 @@ pub(super) fn command_line(report: &Report, arguments: bool) -> Option<String> {
     let words = report.run.command.as_ref().filter(|words| !words.is_empty())?;
     let program = words.first().map_or("", |word| word.rsplit('/').next().unwrap_or(word));
     let rest: Vec<&str> = words.iter().skip(1).map(String::as_str).collect();
-    let rest = if arguments { rest } else { telling(program, &rest) };
-    let words = || [program].into_iter().chain(rest.iter().copied());
+    let told = if arguments { rest.clone() } else { telling(program, &rest) };
+    let words = || [program].into_iter().chain(told.iter().copied());
     let line = shlex::try_join(words());
-    Some(line.unwrap_or_else(|_| words().collect::<Vec<_>>().join(" ")))
+    let line = line.unwrap_or_else(|_| words().collect::<Vec<_>>().join(" "));
+    let more = if told.len() < rest.len() { " \u{2026}" } else { "" };
+    Some(line + more)
 }
 
 /// Options that tell runs of a workload apart and can hold no secret.

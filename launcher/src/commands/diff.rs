@@ -269,7 +269,14 @@ fn record_line<'i>(
     };
     let sides = [(&*of.before, "before-"), (&*of.after, "after-")];
     let commands: Vec<String> = sides.into_iter().filter_map(run).collect();
-    let text = commands.join(" && ");
+    let is_engine = |run: &ComparedRun| {
+        inputs(&run.label).is_some_and(|input| input.read.report.engine.is_some())
+    };
+    let load = match of.after.iter().any(is_engine) {
+        true => "under the same load (then stop a server): ",
+        false => "",
+    };
+    let text = format!("{load}{}", commands.join(" && "));
     (!commands.is_empty()).then(|| AnswerLine { label: RECORD.to_owned(), text })
 }
 

@@ -84,7 +84,7 @@ pub(super) fn header(
         let rows = lines.iter().map(|known| line(known, late, name_chars));
         let rows = rows.collect::<String>();
         let error = match rows.contains('±') {
-            true => " \u{b1}: standard error.",
+            true => " \u{b1}: standard error of the samples; runs can differ by more.",
             false => "",
         };
         // Two means of a step on one screen.

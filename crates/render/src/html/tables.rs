@@ -403,7 +403,8 @@ pub(super) fn top_losses(report: &Report, kernels: &Kernels<'_>) -> Option<Strin
         head.push((format!("Loses up to (ms per {unit})"), true));
     }
     head.push((format!("Time (ms per {unit})"), true));
-    head.push(("Share (%)".to_owned(), true));
+    let of_what = if communication.is_empty() { "Share (%)" } else { "Share of compute (%)" };
+    head.push((of_what.to_owned(), true));
     let mut body: String = rows.iter().map(row).collect();
     if !communication.is_empty() {
         body.push_str(&format!(

@@ -866,7 +866,7 @@ fn the_head_answers_for_a_late_rank() {
         "{in_full}"
     );
     let page = parse(&written(&report));
-    assert!(page.one("header").text().contains("\u{b1}: standard error."));
+    assert!(page.one("header").text().contains("\u{b1}: standard error of the samples"));
     let short = page.one("header").all("dl")[0].all("div");
     let labels: Vec<String> = short.iter().map(|line| line.one("dt").text()).collect();
     let expected =

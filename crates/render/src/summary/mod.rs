@@ -74,6 +74,9 @@ pub(super) fn page(report: &Report, shown: &Shown) -> Page {
     Page { title, head, sections }
 }
 
+/// Percent of the time that GPUs wait for each other, which is worth a clause.
+const LEAST_WAIT: f64 = 10.0;
+
 /// How long a step takes, what most of that time is, and what to do first, without a term of profiling. `None` without a
 /// verdict.
 fn in_plain_words(report: &Report) -> Option<String> {
@@ -96,11 +99,18 @@ fn in_plain_words(report: &Report) -> Option<String> {
         BottleneckKind::Kernels => "the GPU computes",
     };
     let percent = found.percent(bound);
+    // What to do first may be about a late rank.
+    let waits = found.parts.iter().find(|part| part.kind == BottleneckKind::Ranks);
+    let waits = waits.filter(|part| part.kind != bound.kind).map(|part| found.percent(part));
+    let waits =
+        waits.filter(|percent| *percent >= LEAST_WAIT).map_or_else(String::new, |percent| {
+            format!("; for another {percent:.0} %, it waits for a GPU that is late")
+        });
     let first = report.answer.first.as_ref().and_then(|first| {
         let stage = first.stage.as_deref().unwrap_or("the run");
         let gain = first.times().map(|times| match first.is_in_tokens() {
-            true => format!(" That gives {times} the tokens/s in {stage}"),
-            false => format!(" That makes {stage} {times} faster"),
+            true => format!(" At best, that gives {times} the tokens/s in {stage}"),
+            false => format!(" At best, that makes {stage} {times} faster"),
         });
         let what = facts::without_gain(&first.in_short)?;
         let marked = first.rule.less_unmarked(&report.answer.lead);
@@ -108,7 +118,7 @@ fn in_plain_words(report: &Report) -> Option<String> {
         Some(format!(" What to do first: {what}.{}", gain.unwrap_or_default()))
     });
     Some(format!(
-        "A {unit} of {} takes {time} on average{}. For {percent:.0} % of the time, {does}.{}\n\n",
+        "A {unit} of {} takes {time} on average{}. For {percent:.0} % of the time, {does}{waits}.{}\n\n",
         name(&answer.stage),
         floor.unwrap_or_default(),
         text(&first.unwrap_or_default())
