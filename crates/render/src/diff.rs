@@ -361,10 +361,17 @@ fn outcomes_of(
         // A condition without numbers is a mistake, which its reason names.
         let numbers = why.split_once(", ").filter(|_| row.outcome != Outcome::NotEvaluated);
         match numbers.filter(|_| height.is_some()) {
-            Some((values, _)) => {
+            Some((values, rest)) => {
                 let how = how.trim_start_matches("was ");
                 let values = values.split_once(" per ").map_or(values, |(values, _)| values);
-                (row.outcome, format!("{how}{pair}: {condition}: {values}"))
+                // `-0.046 ms, -0.4 % (not comparable: ...): within the limit, ...`
+                let moved = rest.split([':', '(']).next().unwrap_or(rest).trim_end();
+                let moved = moved.rsplit_once(", ").map_or(moved, |(_, percent)| percent);
+                let unlike =
+                    if rest.contains(" (not comparable: ") { "; not comparable" } else { "" };
+                let open =
+                    if rest.contains(NOISE_EXCEEDS) { "; its noise could hide more" } else { "" };
+                (row.outcome, format!("{how}{pair}: {condition}: {values}, {moved}{unlike}{open}"))
             }
             None => (row.outcome, format!("{option} '{condition}' {how} for {}: {why}", title(of))),
         }

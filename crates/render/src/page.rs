@@ -303,7 +303,10 @@ pub(super) fn command_line(report: &Report, arguments: bool) -> Option<String> {
     let words = || [program].into_iter().chain(told.iter().copied());
     let line = shlex::try_join(words());
     let line = line.unwrap_or_else(|_| words().collect::<Vec<_>>().join(" "));
-    let more = if told.len() < rest.len() { " \u{2026}" } else { "" };
+    // `--tp=2` is two words of those told.
+    let of_word = |word: &&str| 1 + usize::from(word.starts_with("--") && word.contains('='));
+    let is_cut = !arguments && told.len() < rest.iter().map(of_word).sum();
+    let more = if is_cut { " \u{2026}" } else { "" };
     Some(line + more)
 }
 
@@ -702,7 +705,7 @@ mod tests {
         report.devices = vec![device.clone(), device];
         let rest = "2x NVIDIA &lt;H200&gt; · 2026-11-22 10:15 UTC\n\n";
         assert_eq!(run_line(&report, true), format!("`python3 serve.py --quiet` · {rest}"));
-        assert_eq!(run_line(&report, false), format!("`python3 serve.py` · {rest}"));
+        assert_eq!(run_line(&report, false), format!("`python3 serve.py …` · {rest}"));
         let mut told = |words: &[&str]| {
             report.run.command = Some(words.iter().map(|word| (*word).to_owned()).collect());
             run_line(&report, false).split(" ·").next().unwrap_or_default().to_owned()
@@ -710,12 +713,14 @@ mod tests {
         let module =
             ["python3", "-u", "-m", "vllm.main", "serve", "/home/me/model", "--api-key", "k"];
         let options = ["--tp=2", "--max-num-seqs", "32", "--enforce-eager", "--host", "h"];
-        let shown = "`python3 -m vllm.main --tp 2 --max-num-seqs 32 --enforce-eager`";
+        let shown = "`python3 -m vllm.main --tp 2 --max-num-seqs 32 --enforce-eager …`";
         assert_eq!(told(&[&module[..], &options].concat()), shown, "nothing that is private");
-        assert_eq!(told(&["python3", "-c", "key = 'x'"]), "`python3`");
+        assert_eq!(told(&["python3", "-c", "key = 'x'"]), "`python3 …`");
+        let whole = told(&["python3", "b.py", "--tp=2", "--dtype", "auto"]);
+        assert_eq!(whole, "`python3 b.py --tp 2 --dtype auto`", "nothing is left out");
         assert_eq!(
             told(&["python3", "/a/b.py", "--tp", "--x", "--dtype", "a b"]),
-            "`python3 b.py --tp --dtype`"
+            "`python3 b.py --tp --dtype …`"
         );
         report.run.command = Some(words.map(String::from).to_vec());
         report.run.started = Some("yesterday".into());

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use stage2_diff::{
-    ComparedRun, Comparison, ConditionResult, Diff, Difference, GONE, NOT_COMPARED, Outcome,
-    Outlook, PartChange, Parts, Presence, StageChange, WorkChange, digits_to_subtract, signed,
+    ComparedRun, Comparison, ConditionResult, Diff, Difference, GONE, MetricChange, NOT_COMPARED,
+    Outcome, Outlook, PartChange, Parts, Presence, StageChange, WorkChange, digits_to_subtract,
+    signed,
 };
 use stage2_model::{AnswerLine, Severity, times_faster};
 
@@ -221,14 +222,18 @@ fn comparison(
 }
 
 /// `decode is 1.39x faster, not confirmed by several runs; gone: idle: priority (sorting_scheduler.py), -0.89 ms`: the
-/// verdict for those who do not compare often, with the largest part that only one side has.
+/// verdict for those who do not compare often, with the largest part that only one side has, and what became of other
+/// stages.
 fn in_words(of: &Comparison) -> Option<String> {
-    let stage = screen::pictured(of).filter(|stage| stage.other_work.is_none())?;
-    let time = stage.time().filter(|time| time.verdict.is_change() && of.unlike.is_empty())?;
-    let (before, after) = time.before.zip(time.after).filter(|(a, b)| *a > 0.0 && *b > 0.0)?;
-    let (factor, pace) = match after < before {
-        true => (before / after, "faster"),
-        false => (after / before, "slower"),
+    let changed = || of.stages.iter().find(|stage| changed_time(stage).is_some());
+    let stage = screen::pictured(of).or_else(changed).filter(|_| of.unlike.is_empty())?;
+    let (time, before, after) = changed_time(stage)?;
+    let pace = |stage: &StageChange, before: f64, after: f64| {
+        let (factor, pace) = match after < before {
+            true => (before / after, "faster"),
+            false => (after / before, "slower"),
+        };
+        format!("{} is {} {pace}", stage.stage, times_faster(factor))
     };
     let confirmed = match time.is_tested() {
         true => "",
@@ -244,7 +249,24 @@ fn in_words(of: &Comparison) -> Option<String> {
         let name = named::part_name(stage, part, BAR_NAME_CHARS);
         format!("; {word}: {name}, {} ms", signed(part.change_ns / 1e6, 2))
     });
-    Some(format!("{} is {} {pace}{confirmed}{most}.", stage.stage, times_faster(factor)))
+    let others = of.stages.iter().filter(|other| other.stage != stage.stage);
+    let others = others.filter_map(|other| {
+        let (_, before, after) = changed_time(other)?;
+        Some(format!("; {}", pace(other, before, after)))
+    });
+    let others: String = others.take(OTHER_STAGES).collect();
+    Some(format!("{}{confirmed}{most}{others}.", pace(stage, before, after)))
+}
+
+/// Stages besides the first one that the sentence below the verdict has.
+const OTHER_STAGES: usize = 2;
+
+/// The time of a stage before and after, if it changed beyond noise and both sides do the same work.
+fn changed_time(stage: &StageChange) -> Option<(&MetricChange, f64, f64)> {
+    let time =
+        stage.time().filter(|time| time.verdict.is_change() && stage.other_work.is_none())?;
+    let (before, after) = time.before.zip(time.after).filter(|(a, b)| *a > 0.0 && *b > 0.0)?;
+    Some((time, before, after))
 }
 
 /// The sections of the page of a pair.

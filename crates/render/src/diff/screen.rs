@@ -784,7 +784,12 @@ mod tests {
         };
         // A line each; without a terminal, the reason.
         of.conditions[1].text = "1.00 → 2.00 ms per token, +1 ms, +100 %: beyond it".to_owned();
-        assert_eq!(said(&of, Some(24))[1], "failed: b: 1.00 → 2.00 ms");
+        assert_eq!(said(&of, Some(24))[1], "failed: b: 1.00 → 2.00 ms, +100 %");
+        let open = "2.00 → 1.99 ms per token, -0.01 ms, -0.5 % (not comparable: other work)";
+        of.conditions[0].text = format!("{open}: within the limit, {}", stage2_diff::NOISE_EXCEEDS);
+        let caveats = "-0.5 %; not comparable; its noise could hide more";
+        assert!(said(&of, Some(24))[0].ends_with(caveats), "{:?}", said(&of, Some(24)));
+        of.conditions[0].text = String::new();
         assert!(said(&of, None)[1].ends_with("2.00 ms per token, +1 ms, +100 %: beyond it"));
         of.conditions.push(row(Outcome::Passed, "c.step_ms>+5%"));
         assert_eq!(said(&of, Some(24)).len(), 3, "a few have their numbers");
@@ -843,7 +848,15 @@ mod tests {
 
     #[test]
     fn a_page_says_what_its_words_and_its_centres_are() {
-        let of = four_of_each([80.0, 150.0], [1.0, 0.5], true);
+        let mut of = four_of_each([80.0, 150.0], [1.0, 0.5], true);
+        let decode = of.stages.iter().find(|stage| stage.stage == "decode");
+        let mut slower = decode.expect("a stage").clone();
+        slower.stage = "other".to_owned();
+        let swap = |metric: &mut MetricChange| {
+            std::mem::swap(&mut metric.before, &mut metric.after);
+        };
+        slower.metrics.iter_mut().for_each(swap);
+        of.stages.push(slower);
         let diff = stage2_diff::Diff::of(vec![of], String::new());
         let links = [("run".to_owned(), "x/run/report.html".to_owned())].into();
         let page = crate::diff::html(&diff, &links).replace("<wbr>", "");
@@ -854,6 +867,8 @@ mod tests {
         assert!(at("medians over the runs of each side") < at("of GPU work are means"));
         assert!(at("What the words mean") < at("<em>better</em>, <em>worse</em>: "));
         assert!(page.contains("x faster<"), "{page}");
+        let said = "<p>decode is 2.0x faster; other is 2.0x slower.</p>";
+        assert!(page.contains(said), "{page}");
         let names = ["decode.token_ms</code>", "decode.step_ms</code>"];
         let found = names.map(|name| page.matches(name).count());
         assert!(found.iter().sum::<usize>() < 4, "one row for one number: {found:?}");
