@@ -536,7 +536,7 @@ def _read(path: Path, again: str) -> Any:
         size = path.stat().st_size
         if size > _MAX_BYTES:
             raise RunError(f"{path} has {size} bytes, more than the {_MAX_BYTES} that are read")
-        return json.loads(path.read_bytes().decode("utf-8"))
+        return json.loads(path.read_bytes().decode("utf-8"), parse_constant=_refuse_constant)
     except OSError as error:
         raise RunError(f"{path} cannot be read: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
@@ -546,6 +546,11 @@ def _read(path: Path, again: str) -> Any:
         is_ours = path.name in (_FILE, _TIMELINES)
         remedy = again if is_ours else "name the folder of a run, or its metrics.json"
         raise RunError(f"{path} {what}; {remedy}") from error
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    """Raise a ValueError: NaN and infinities are not JSON, and no report has any."""
+    raise ValueError(name)
 
 
 def _fault(error: ValueError | RecursionError) -> str:

@@ -24,8 +24,6 @@ _EASY_TEXT = 24
 """A text that is cut to this much leaves room for other columns."""
 _EASY_NAME = 46
 """So long are most names of kernels, whose parts (tiles, layouts) tell them apart."""
-_CLEAR_NAME = 32
-"""Most names of kernels that are cut to this much differ where the kernels do."""
 _LEAST_WIDTH = 40
 _PROSE_CHARS = 2000
 """No sentence of a report is as long, but a file may hold anything."""
@@ -61,7 +59,6 @@ _KEPT = ("before", "after", "before.ns", "after.ns", "change_percent", "word")
 """Columns of a comparison for which names make room; the last ones stay longest."""
 _AMOUNTS = ("calls", "total_ns", "mean_ns")
 """Columns for which names of kernels make room."""
-_NAME_AND_MEAN = ("short", "mean_ns")
 _UNCHANGED = ["none", "unknown"]
 _HIDDEN: dict[str, tuple[str, str | list[str], str]] = {
     "stages": ("apart", "operator", "without operators that lie in no stage"),
@@ -81,8 +78,8 @@ _EVEN_IF_UNKNOWN = ("energy_j", "mean_power_w")
 """Columns that are shown even if they are None in all rows, because they are what is looked for."""
 
 FIRST: dict[str, str] = {
-    "kernels": "stage short calls total_ns mean_ns class launch.grid launch.block p99_ns "
-    "kernel_sum_percent device path counters.roofline.bound",
+    "kernels": "stage short calls total_ns mean_ns class launch.grid launch.block p50_ns p99_ns "
+    "min_ns max_ns kernel_sum_percent device path cold_calls counters.roofline.bound",
     "stage_kernels": "stage short calls total_ns mean_ns stage_kernel_sum_percent cold_calls "
     "cold_total_ns",
     "copies": "stage direction calls bytes total_ns mean_ns path device",
@@ -227,8 +224,7 @@ def _with_names_first(rows: Table, room: int) -> list[str]:
         return names
     first = [name for name in first if name not in apart]
     keys = [(row["stage"], row["short"]) for row in rows]
-    others = sum(_width(rows, name) for name in [*first, *apart] if name not in _NAME_AND_MEAN)
-    if len(set(keys)) < len(keys) and _terminal_width() - others >= _CLEAR_NAME:
+    if len(set(keys)) < len(keys):
         # Without what tells them apart, these rows look the same.
         first.remove(_AMOUNTS[-1])
     return [*first, *apart, *(name for name in names if name not in (*first, *apart))]

@@ -61,7 +61,7 @@ def test_the_examples_of_tables_run() -> None:
     names["other"] = stage2.load(SERVER)
     rows = re.findall(r"^\| (`run\..*?) \|", section("Load a run"), re.MULTILINE)
     expressions = [code for row in rows for code in re.findall("`(.*?)`", row)]
-    assert len(expressions) == 15
+    assert len(expressions) == 16
     for code in expressions:
         assert eval(code, names), code
 

@@ -395,3 +395,11 @@ def test_runs_of_the_same_file_and_content_are_equal(tmp_path: Path) -> None:
     changed = saved(tmp_path, report(simulated=True))
     assert changed.path == first.path and changed != first
     assert first != first.metrics
+
+
+def test_numbers_that_json_does_not_have_are_damage(tmp_path: Path) -> None:
+    run = saved(tmp_path, report())
+    for number in ("NaN", "-Infinity"):
+        run.path.write_text(f'{{"schema": {number}}}', encoding="utf-8")
+        with pytest.raises(stage2.RunError, match=r"metrics\.json is not valid JSON; write it"):
+            stage2.load(run.path)

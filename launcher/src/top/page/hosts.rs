@@ -179,7 +179,7 @@ const CAUSE_LARGE: f64 = 10.0;
 /// Shares with what they are of.
 type Causes = Vec<(f64, String)>;
 
-/// Columns from which a part of a note says something.
+/// Columns from which a part of a note means something.
 const NOTE_LEAST: usize = 16;
 
 /// Columns in front of a cause.
