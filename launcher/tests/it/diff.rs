@@ -217,8 +217,8 @@ fn the_first_line_says_whether_anything_changed() {
     let sides = [&before[..], &["--against"], &after[..]].concat();
     let better = screen(&sandbox, &[&sides[..], &["--html", "better.html"]].concat());
     let page = common::read(&sandbox.path("better.html"));
-    let said =
-        "<p>decode is 1.39x faster; gone: idle: priority (sorting_scheduler.py), -0.89 ms.</p>";
+    let said = "<p>decode is 1.39x faster; gone: idle: priority (sorting_scheduler.py), -0.89 ms; \
+                mixed is 1.17x faster.</p>";
     assert!(page.contains(said), "{page}");
     let single = ["vllm_server", "vllm_sorting"].map(sample);
     let one = ["diff", &single[0], &single[1], "--html", "one.html"];
