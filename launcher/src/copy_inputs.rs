@@ -263,8 +263,10 @@ fn trace_files_in(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
 }
 
 fn unusable(path: &Path, why: &anyhow::Error) -> Finding {
-    let (what, remedy) = ("is not merged", "give another file; the rest is merged without it");
-    Id::ImportLeftOut.found(format!("{} {what}", path.display()), format!("{why:#}"), remedy)
+    let why = format!("{why:#}");
+    // What is wrong with it may have a remedy of its own. Whether anything else is merged is not known yet.
+    let (why, remedy) = why.split_once("; ").unwrap_or((&why, "give another file"));
+    Id::ImportLeftOut.found(format!("{} is not merged", path.display()), why, remedy)
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ pub enum ReadError {
     )]
     Newer(u64),
     /// What is compared cannot be read.
-    #[error("{field} cannot be read ({why}); write it again with `stage2-launch report RUN_DIR`")]
+    #[error("{field} cannot be read ({why})")]
     Broken {
         /// The field.
         field: String,

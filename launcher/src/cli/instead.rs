@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command, Id};
 use stage2_contract::text::most_like;
+use stage2_read::files;
 
 use super::words::{
     is_option, is_setting, shown, takes_others, takes_settings, takes_workload, tell,
@@ -537,6 +538,23 @@ fn takes_captures(named: &Command) -> bool {
     named.get_arguments().any(|arg| arg.get_long() == Some("spool"))
 }
 
+/// That a capture needs an option in front of it: its name may tell which.
+fn no_option(name: &str, capture: &str) -> String {
+    let option = match files::ending(Path::new(capture)) {
+        "nsys-rep" | "qdrep" | "sqlite" => "--nsys",
+        "ncu-rep" => "--ncu",
+        "s2t" => "--spool",
+        _ => {
+            return format!(
+                "needs an option in front of it: --spool DIR for traces, --nsys FILE or --ncu FILE for captures; see \
+                 `stage2-launch {name} --help`"
+            );
+        }
+    };
+    let capture = shlex::try_quote(capture).unwrap_or_default();
+    format!("needs {option} in front of it; stage2-launch {name} {option} {capture} -o DIR")
+}
+
 /// What to say where a word before `--` has no place in its command.
 pub(super) fn no_setting(command: &Command, words: &[OsString]) -> Option<String> {
     let told = tell(command, words);
@@ -550,16 +568,10 @@ pub(super) fn no_setting(command: &Command, words: &[OsString]) -> Option<String
         Some(named) if !takes_workload(named) => {
             let name = named.get_name();
             if takes_captures(named) && word.contains(['.', '/']) && !Path::new(&*word).exists() {
-                return Some(format!(
-                    "`{word}` does not exist, and needs an option in front of it: --spool DIR for traces, --nsys FILE or \
-                     --ncu FILE for captures; see `stage2-launch {name} --help`"
-                ));
+                return Some(format!("`{word}` does not exist, and {}", no_option(name, &word)));
             }
             if takes_captures(named) {
-                return Some(format!(
-                    "`{word}` needs an option in front of it: --spool DIR for traces, --nsys FILE \
-                     or --ncu FILE for captures; see `stage2-launch {name} --help`"
-                ));
+                return Some(format!("`{word}` {}", no_option(name, &word)));
             }
             return Some(format!(
                 "`{word}` is not KEY=VALUE, and {name} accepts only options and settings; see \

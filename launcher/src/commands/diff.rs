@@ -19,8 +19,8 @@ use stage2_read::layout::COLLECTOR_DIR;
 use super::baseline;
 use super::ending::printed;
 use crate::bundle::{
-    LATEST, RUN_JSON, RunRecord, hidden, newest_below, not_a_run_among, refuse_dormant,
-    refused_run, run_named,
+    LATEST, RUN_JSON, RunRecord, hidden, lost_traces, newest_below, not_a_run_among,
+    refuse_dormant, refused_run, run_named,
 };
 use crate::cli::DiffArgs;
 use crate::control;
@@ -592,36 +592,41 @@ fn label_of(given: &Path) -> String {
     }
 }
 
+/// What writes the report of a folder again, or why nothing can.
+fn written_again(run: &Path) -> Result<String, String> {
+    if !run.join(RUN_JSON).exists() {
+        return Err(format!("its folder is not that of a run{}", newest_below(run, &[])));
+    }
+    let is_cut = |record: RunRecord| lost_traces(run, &record).is_some();
+    if RunRecord::read(run).is_ok_and(is_cut) {
+        return Err("trace files of the run are missing; restore them, or record again".to_owned());
+    }
+    Ok(format!("write it again with `stage2-launch report {}`", plan::quote(run)))
+}
+
 /// A file's bytes and the report in them.
 pub(crate) fn report_of(path: &Path) -> Result<(Vec<u8>, ReadReport), Failure> {
     let refused = |why: String| Failure::NoResult(format!("{}: {why}", visible_path(path)));
     // A file in the folder where the command runs has no folder in its name.
     let run = path.parent().filter(|run| !run.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let bytes = files::read(path, REPORT_LIMIT_BYTES).map_err(|error| {
-        let again = match path.ends_with(METRICS) && run.join(RUN_JSON).exists() {
-            true => format!(
-                ", or move it away and write it again with `stage2-launch report {}`",
-                visible_path(run)
-            ),
-            false => String::new(),
+        let again = match path.ends_with(METRICS).then(|| written_again(run)) {
+            Some(Ok(again)) => format!(", or move it away and {again}"),
+            _ => String::new(),
         };
         refused(format!("it cannot be read: {error}; make it a file that you may read{again}"))
     })?;
     let read = read_report(&bytes).map_err(|error| match (&error, path.ends_with(METRICS)) {
         (ReadError::OtherSchema(_), false) => refused_run(path),
-        (ReadError::NoJson(_), true) => {
-            refused(match run.join(RUN_JSON).exists() {
-                true => {
-                    let run = visible_path(run);
-                    format!("{error}; write it again with `stage2-launch report {run}`")
-                }
-                false => format!(
-                    "{error}, and nothing can write it again, because its folder is not that of a run{}",
-                    newest_below(run, &[])
-                ),
+        (ReadError::NoJson(_) | ReadError::Broken { .. }, true) => {
+            refused(match written_again(run) {
+                Ok(again) => format!("{error}; {again}"),
+                Err(why) => format!("{error}, and nothing can write it again, because {why}"),
             })
         }
-        (ReadError::NoJson(_), false) => refused(format!("{error}; copy the whole file again, or name its run")),
+        (ReadError::NoJson(_) | ReadError::Broken { .. }, false) => {
+            refused(format!("{error}; copy the whole file again, or name its run"))
+        }
         _ => refused(error.to_string()),
     })?;
     Ok((bytes, read))
@@ -645,7 +650,9 @@ pub(super) fn whole_report_of(path: &Path) -> Result<ReadReport, Failure> {
         .and_then(|bytes| serde_json::from_slice(&bytes).map_err(|error| error.to_string()))
         .and_then(|timelines: Timelines| timelines.put_into(&mut read.report));
     if let Err(why) = timelines {
-        read.left_out.push(format!("timelines.json ({})", visible(why.as_bytes())));
+        let again = path.parent().and_then(|run| written_again(run).ok());
+        let again = again.map(|again| format!("; {again}")).unwrap_or_default();
+        read.left_out.push(format!("timelines.json ({}{again})", visible(why.as_bytes())));
     }
     Ok(read)
 }

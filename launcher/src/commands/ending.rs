@@ -170,7 +170,7 @@ pub(super) fn shown(answer: &[AnswerLine]) -> Vec<(&str, String)> {
         && let Some((time, rest)) = lines[at].1.split_once(SLOW)
         && let Some((slow, rest)) = rest.split_once(')')
     {
-        let (time, slow) = (format!("{time}){rest}"), slow.to_owned());
+        let (time, slow) = (format!("{time}){rest}"), format!("slow {slow}"));
         lines[at].1 = time;
         lines.insert(at + 1, ("slow", slow));
     }
@@ -341,7 +341,7 @@ mod tests {
         let expected = [
             ("verdict", "x; slow (y)"),
             ("time", "mean 4.66 ms per step (p50 4.62, p99 11.09), 3,432 tokens/s"),
-            ("slow", "steps recur every 63 steps: each follows a mixed step"),
+            ("slow", "slow steps recur every 63 steps: each follows a mixed step"),
             ("where", "z"),
         ];
         assert_eq!(shown(&answer), expected.map(|(label, text)| (label, text.to_owned())));

@@ -30,7 +30,7 @@ use crate::failure::Failure;
 use crate::reports::Outcome;
 use crate::run::{self, Signals};
 use crate::terminal::Terminal;
-use crate::tools::nsys::scrub;
+use crate::tools::nsys::scrub::{self, AGAIN};
 use crate::{redaction, reports};
 
 /// `stage2-launch merge`, also called `import`. What cannot be used of the captures is told; the rest is merged.
@@ -59,6 +59,7 @@ pub(crate) fn import(args: MergeArgs, terminal: &Terminal) -> Result<u8, Failure
         signals: &signals,
         terminal,
     };
+    terminal.progress("merging the captures and writing the reports");
     let made = maker.make(&folder, &captures, &[], &[], None)?;
     // Nothing could be read of any file, and no signal came before that.
     if !made.has_merged() && made.interrupted.is_none() && made.outcome.is_ok() {
@@ -91,7 +92,7 @@ fn check_inputs(captures: &Captures) -> Result<(), Failure> {
             if let Err(why) = copy_inputs::check(kind, file).and_then(|()| check_export(kind, file))
             {
                 // No colon behind the name: what follows one that ends in `passwd` would pass for a secret.
-                problems.push(format!("{} ({why:#})", file.display()));
+                problems.push((file.display(), format!("{why:#}")));
             } else {
                 usable = true;
             }
@@ -105,7 +106,16 @@ fn check_inputs(captures: &Captures) -> Result<(), Failure> {
         let text = format!("{names} {does} not exist, so nothing was merged; check the path");
         return Err(Failure::Usage(text));
     }
-    let problems = problems.join(", ");
+    // The remedy of a single one is the hint.
+    if let [(file, why)] = &problems[..]
+        && let Some((why, remedy)) = why.split_once("; ")
+    {
+        return Err(Failure::Usage(format!(
+            "no capture can be merged, so no bundle was made: {file} ({why}); {remedy}"
+        )));
+    }
+    let problems = problems.iter().map(|(file, why)| format!("{file} ({why})"));
+    let problems = problems.collect::<Vec<_>>().join(", ");
     // What is wrong with a file may name what to do.
     let has_remedy =
         ["; ", " has to end in ", "nsys export"].iter().any(|of| problems.contains(of));
@@ -117,7 +127,7 @@ fn check_inputs(captures: &Captures) -> Result<(), Failure> {
     )))
 }
 
-/// Refuses what has the name of a SQLite export and is none, before a copy of it fails.
+/// Refuses what has the name of a SQLite export and is none or not whole, before a copy of it fails.
 fn check_export(kind: Kind, file: &Path) -> anyhow::Result<()> {
     if !matches!(kind, Kind::Nsys) || file.extension().is_none_or(|ending| ending != "sqlite") {
         return Ok(());
@@ -125,6 +135,8 @@ fn check_export(kind: Kind, file: &Path) -> anyhow::Result<()> {
     let (what, option) = kind_of(file)?;
     let made = "`nsys export --type=sqlite` makes one";
     anyhow::ensure!(option.is_some(), "it is {what}, not a SQLite export: {made}");
+    let cut = scrub::cut_short(file);
+    anyhow::ensure!(cut.is_none(), "{}; {AGAIN}", cut.unwrap_or_default());
     anyhow::ensure!(scrub::has_tables(file), "it has none of the tables of an nsys export: {made}");
     Ok(())
 }

@@ -97,6 +97,7 @@ fn write_again(
     if !record.left_running.is_empty() {
         forget_ended(run_dir)?;
     }
+    terminal.progress(&format!("writing the reports of {}", visible_path(run_dir)));
     let outcome = reports::replace_reports(run_dir, |found| cut_trace(run_dir, record, found));
     let outcome = outcome.map_err(Failure::no_result)?;
     let record = bundle::update_after_report(run_dir, &outcome).map_err(Failure::no_result)?;

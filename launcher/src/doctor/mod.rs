@@ -319,8 +319,15 @@ fn show(diagnosis: &Diagnosis, verbose: bool, width: usize) -> String {
 
 fn summary(diagnosis: &Diagnosis) -> String {
     let Diagnosis { problems, warnings, not_checked, checks, .. } = diagnosis;
-    let found = counted(*problems as u64, "problem");
-    let (warned, checks) = (counted(*warnings as u64, "warning"), checks.len());
+    // The checks may have scrolled away.
+    let of = |status, number: usize, noun| {
+        let names = checks.iter().filter(|check| check.status == status).map(|check| check.id);
+        let names = names.collect::<Vec<_>>().join(", ");
+        let names = if names.is_empty() { names } else { format!(" ({names})") };
+        format!("{}{names}", counted(number as u64, noun))
+    };
+    let found = of(Status::Problem, *problems, "problem");
+    let (warned, checks) = (of(Status::Warning, *warnings, "warning"), checks.len());
     let all = format!("{found}, {warned}, {not_checked} not checked, of {checks} checks");
     // What was not checked may still keep a run from recording.
     let free = match not_checked {
@@ -411,7 +418,10 @@ mod tests {
         let shown = show(&both, false, 200);
         assert!(shown.contains("to do: install NVIDIA's driver"), "{shown}");
         assert!(shown.contains("\\x1b[2J"), "{shown}");
-        assert!(shown.contains("1 problem, 1 warning, 0 not checked, of 2 checks"), "{shown}");
+        assert!(
+            shown.contains("1 problem (driver), 1 warning (nsys), 0 not checked, of 2 checks"),
+            "{shown}"
+        );
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::plan::{NSYS_BASE, Profiler};
 use crate::tools::nsys::command::{self, OLDEST};
 use crate::tools::nsys::config::{CaptureExpression, Nsys};
 use crate::tools::nsys::outcome::{Files, Verdict, judge, judge_tables, with_seen};
-use crate::tools::nsys::scrub::scrub;
+use crate::tools::nsys::scrub::{AGAIN, scrub};
 use crate::tools::{Version, missing};
 use stage2_model::finding::Id;
 use stage2_model::{Finding, PassStatus, PathKind, Severity};
@@ -398,8 +398,11 @@ fn left_out(copy: &Path, why: &Finding) -> (Finding, bool) {
     let (reason, severity, remedy) = match is_told {
         true => (format!("{}; {HELD}", why.what), Severity::Note, ""),
         false => {
-            let reason = format!("{}: {}; {HELD}", why.what, why.why);
-            (reason, Severity::Warning, "export the report again, and merge that")
+            // The user never had the path of the copy.
+            let folder = copy.parent().map(|folder| format!("{}/", folder.display()));
+            let what = why.what.replace(&folder.unwrap_or_default(), "");
+            let reason = format!("{}, so {what} ({HELD})", why.why);
+            (reason, Severity::Warning, AGAIN)
         }
     };
     match std::fs::remove_file(copy) {

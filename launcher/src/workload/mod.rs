@@ -130,11 +130,16 @@ fn no_interpreter(path: &Path, interpreter: &Path) -> NotRunnable {
 /// Whether a file is a text that the kernel refuses to run. By other endings, it may know what runs it (binfmt_misc).
 fn is_script(path: &Path) -> bool {
     let is_known = path.extension().is_none_or(|ending| ending == "sh" || ending == "py");
+    is_known && text_head(path).is_some()
+}
+
+/// The beginning of a file that is a text.
+fn text_head(path: &Path) -> Option<String> {
     let mut head = String::new();
     let read = files::open(path).and_then(|file| file.take(HEAD).read_to_string(&mut head));
     // A letter that the end of the head cuts makes it no text; then the kernel says so.
     let is_text = |c: char| !c.is_control() || c.is_ascii_whitespace();
-    is_known && read.is_ok_and(|bytes| bytes > 0) && head.chars().all(is_text)
+    (read.is_ok_and(|bytes| bytes > 0) && head.chars().all(is_text)).then_some(head)
 }
 
 /// Bytes at the start of a file that tell a text.
@@ -157,6 +162,10 @@ fn not_executable(path: &Path) -> NotRunnable {
     let what = format!("cannot run `{}`", path.display());
     if path.is_dir() {
         return NotRunnable::new(126, what, "it is a folder", "give a program in it");
+    }
+    // A mode alone makes it no program.
+    if text_head(path).is_some_and(|head| !head.starts_with("#!")) {
+        return no_first_line(path);
     }
     let remedy =
         format!("`chmod +x {0}`, or give its interpreter, e.g. -- python {0}", path.display());

@@ -232,6 +232,23 @@ fn what_cannot_be_read_is_no_answer() {
     fs::write(sandbox.path("cut/run.json"), "{}").expect("file");
     let assert = sandbox.launch_strictly(&["ask", "cut", "time"]).assert().code(70);
     assert.stderr(says("it is truncated; write it again with `stage2-launch report cut`"));
+    // A part that everything needs is missing; the run can write it again only if its traces are there.
+    let mut damaged: Value = serde_json::from_slice(&text).expect("JSON");
+    damaged.as_object_mut().expect("an object").remove("kernels");
+    fs::write(sandbox.path("cut/metrics.json"), damaged.to_string()).expect("file");
+    let again =
+        "kernels cannot be read (it is missing); write it again with `stage2-launch report cut`";
+    for words in [&["ask", "cut"][..], &["diff", "cut", "cut"], &["next", "cut"]] {
+        sandbox.launch_strictly(words).assert().code(70).stderr(says(again));
+    }
+    fs::copy(repository("docs/sample/regions/run.json"), sandbox.path("cut/run.json"))
+        .expect("run");
+    for words in [&["ask", "cut"][..], &["diff", "cut", "cut"], &["next", "cut"]] {
+        let assert = sandbox.launch_strictly(words).assert().code(70);
+        assert
+            .stderr(contains("trace files of the run are missing"))
+            .stderr(contains("stage2-launch report").not());
+    }
     let newer = lossy(&text).replacen("\"schema_version\": 2", "\"schema_version\": 92", 1);
     fs::write(sandbox.path("newer.json"), newer).expect("file");
     let assert = sandbox.launch_strictly(&["ask", "newer.json"]).assert().code(70);

@@ -113,6 +113,7 @@ fn what_cannot_be_run_gives_what_a_shell_gives_and_no_bundle() {
     let before = bundles();
     sandbox.executable("tools/pythagoras", "#!/bin/sh\n");
     sandbox.write("text", "echo hi\n");
+    sandbox.write("script", "#!/bin/sh\n");
     sandbox.executable("lost", "#!/no/such/interpreter\n");
     sandbox.executable("cut", "\u{7f}ELF\u{2}");
     sandbox.executable("no-first-line", "echo hi\n");
@@ -124,7 +125,12 @@ fn what_cannot_be_run_gives_what_a_shell_gives_and_no_bundle() {
         ("cd", 127, ["command not found", "a command of the shell: use `-- sh -c '...'`"]),
         ("pythagroas", 127, ["command not found", "did you mean `pythagoras`?"]),
         ("", 127, ["the command is empty", "give a command behind `--`"]),
-        ("./text", 126, ["cannot run `./text`", "chmod +x"]),
+        (
+            "./text",
+            126,
+            ["its first line is not #!", "hint: give its interpreter, e.g. -- sh ./text"],
+        ),
+        ("./script", 126, ["cannot run `./script`", "chmod +x"]),
         (".", 126, ["cannot run `.`", "folder"]),
         ("./lost", 127, ["./lost", "interpreter"]),
         ("./cut", 126, ["damaged or missing", "build or copy it again"]),

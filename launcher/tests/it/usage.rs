@@ -35,7 +35,7 @@ fn wrong_usage_ends_with_two_and_makes_nothing() {
         (&["run"], "after `--`"),
         (
             &["merge", "x.sqlite", "-o", "m"],
-            "`x.sqlite` does not exist, and needs an option in front of it: --spool DIR",
+            "`x.sqlite` does not exist, and needs --nsys in front of it; stage2-launch merge --nsys x.sqlite -o DIR",
         ),
         (&["run", "python"], "to run a program: stage2-launch run --allow-empty -- python"),
         (&["report", "model/llm=llama_3_8b"], "give RUN_DIR as well"),
@@ -196,7 +196,7 @@ fn a_mistyped_word_is_told_what_was_probably_meant_in_three_lines_at_most() {
         (&["help", "nope"], "no subcommand `nope`; `stage2-launch help` lists them"),
         (&["--delay", "5", "--", "true"], "did you mean `--dormant` and then `ctl RUN_DIR start`?"),
         (&["report", "x", "-o", "y"], "a file elsewhere: stage2-launch report RUN_DIR --json -q >"),
-        (&["merge", "a.nsys-rep"], "`a.nsys-rep` does not exist, and needs an option"),
+        (&["merge", "a.nsys-rep"], "`a.nsys-rep` does not exist, and needs --nsys in front"),
         (&["completions", "zhs"], "did you mean `zsh`?"),
         (&["completions", "tcsh"], "there are no completions for tcsh, only for bash, "),
         (&["baseline", "add", "x"], "did you mean `save`?"),

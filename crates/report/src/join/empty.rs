@@ -245,21 +245,14 @@ pub(crate) fn explain(report: &mut Report, collected: bool, doctor: &Doctor) {
     {
         empty.first.remedy = format!("{}; then {}", no_gpu.remedy, empty.first.remedy);
     }
-    // A crash may be that of a program that misses it.
-    let is_crash = empty.first.cause == EmptyCause::Killed
-        && report.run.workload_end.as_ref().is_none_or(|end| end.how == EndedBy::Failure);
-    if let Some(no_gpu) = empty.also.iter().find(has_no_gpu).filter(|_| is_crash) {
-        empty.first.remedy.push_str(&format!("; if it needs the GPU, {}", no_gpu.remedy));
-    }
-    // A workload that failed has told its reason itself.
-    if empty.first.cause != EmptyCause::WorkloadFailed {
+    // A workload that crashed or failed has a reason of its own: that there is no GPU stands behind it.
+    let is_failure = empty.first.cause == EmptyCause::WorkloadFailed
+        || empty.first.cause == EmptyCause::Killed
+            && report.run.workload_end.as_ref().is_none_or(|end| end.how == EndedBy::Failure);
+    if !is_failure {
         let mut all = std::iter::once(&empty.first).chain(&empty.also);
         let has_no_gpu = all.any(|reason| reason.cause == EmptyCause::NoGpu);
         add_doctor(&mut empty.first, has_no_gpu, doctor);
-    } else if let Some(no_gpu) = empty.also.iter().find(|of| of.cause == EmptyCause::NoGpu) {
-        // Its output may say just that.
-        let more = format!("; if it needs the GPU, {}", no_gpu.remedy);
-        empty.first.remedy.push_str(&more);
     }
     let EmptyReason { why, remedy, .. } = &empty.first;
     let also: Vec<&str> = empty.also.iter().map(|reason| reason.why.as_str()).collect();

@@ -62,6 +62,8 @@ fn refused(place: &Place, words: &[&str]) -> String {
 
 const GEMM: &str = "void gemm<(int)4, float>(float *, int)";
 const WHOLE: &str = "(whole capture)";
+/// The first bytes of an export.
+const CUT: &str = "SQLite format 3\0";
 
 #[test]
 fn every_shape_of_a_capture_gives_the_numbers_in_it() {
@@ -205,7 +207,15 @@ fn tables_of_one_file_or_of_one_capture_are_told_apart() {
         (
             &[("a.csv", kernels.clone()), ("b.csv", "{\"no\": \"table\"}\n".to_owned())],
             both,
-            &["b.csv is not merged", "JSON"],
+            &["b.csv is not merged", "JSON", "writing the reports"],
+        ),
+        (
+            &[("a.csv", kernels.clone()), ("b.sqlite", CUT.to_owned())],
+            both,
+            &[
+                "within its header, so no scrubbed copy of b.sqlite was written (",
+                "!/nsys/b.sqlite",
+            ],
         ),
     ];
     for (at, (files, expected, said)) in cases.iter().enumerate() {
@@ -280,6 +290,7 @@ fn what_is_no_capture_is_refused_with_what_it_is_and_what_to_give() {
         ("--nsys", "a.nsys-rep", "report", [not_read, "nsys export --type=sqlite"]),
         ("--spool", "rubbish.s2t", "rubbish", ["rubbish.s2t", "!not started"]),
         ("--spool", "empty.s2t", "", ["no bundle was made", "empty.s2t"]),
+        ("--nsys", "cut.sqlite", CUT, ["(it is cut short within its header); export", "!/out/"]),
         ("--nsys", "empty.sqlite", "", ["no bundle was made", "empty.sqlite"]),
         ("--nsys", "empty.csv", "", ["no bundle was made", "empty.csv"]),
         ("--spool", "damaged.s2t", "no spool", ["made: `damaged.s2t` is", "!every number"]),
@@ -315,6 +326,11 @@ fn what_is_no_capture_is_refused_with_what_it_is_and_what_to_give() {
     let words = ["merge", "--nsys", "header.csv", "-o", "new/around/out"];
     place.command(&words).assert().code(2);
     assert!(!place.path("new").exists());
+    // Nothing is merged without it.
+    fs::write(place.path("empty.nsys-rep"), "").expect("file");
+    let said = refused(&place, &["--nsys", "empty.nsys-rep", "--nsys", "header.csv"]);
+    let parts = ["empty.nsys-rep is not merged: it is empty; give the report as", "!the rest is"];
+    expect_parts(&said, "nothing is left", &parts);
     refused(&place, &["--nsys", "missing.sqlite"]);
     refused(&place, &["--nsys", "empty.txt", "modle.llm=x"]);
     // A folder of the user stays.

@@ -108,6 +108,15 @@ pub(crate) fn has_tables(from: &Path) -> bool {
     table_names(from).map_or(true, |names| names.iter().any(is_copied))
 }
 
+/// What is to be done about an export that is not whole.
+pub(crate) const AGAIN: &str =
+    "export the report again (`nsys export --type=sqlite`), and merge that";
+
+/// Why an export is not whole.
+pub(crate) fn cut_short(from: &Path) -> Option<String> {
+    check_header(from).unwrap_or_else(|why| Some(why.to_string()))
+}
+
 fn copy(from: &Path, to: &Path) -> Result<(), NoCopy> {
     if let Some(cut) = check_header(from)? {
         return Err(NoCopy::CutShort(cut));
