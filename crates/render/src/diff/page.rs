@@ -135,7 +135,23 @@ fn comparison(
         let line = |line: &AnswerLine| {
             let label = escaped(&line.label);
             let said = match line.text.split_once(COMMAND) {
-                Some((what, words)) if ["next", screen::RECORD].contains(&&*line.label) => {
+                Some((what, words)) if line.label == screen::RECORD => {
+                    // An option does not break, and what is copied has its spaces.
+                    let of_word = |word: &str| match word.starts_with('-') {
+                        true => format!("<span class=\"word\">{}</span>", escaped(word)),
+                        false => escaped(word),
+                    };
+                    let words: Vec<String> =
+                        format!("{COMMAND}{words}").split(' ').map(of_word).collect();
+                    let what =
+                        if what.is_empty() { "the commands" } else { what.trim_end_matches(": ") };
+                    format!(
+                        "<details><summary>{}</summary><pre><code>{}</code></pre></details>",
+                        escaped(what),
+                        words.join(" ")
+                    )
+                }
+                Some((what, words)) if line.label == "next" => {
                     // As it is to be copied.
                     let words = escaped(words);
                     format!("{}<pre><code>{COMMAND}{words}</code></pre>", breakable(what))
