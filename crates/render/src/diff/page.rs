@@ -143,11 +143,11 @@ fn comparison(
                     };
                     let words: Vec<String> =
                         format!("{COMMAND}{words}").split(' ').map(of_word).collect();
-                    let what =
-                        if what.is_empty() { "the commands" } else { what.trim_end_matches(": ") };
+                    let load = what.trim_end_matches(": ");
+                    let comma = if load.is_empty() { "" } else { ", " };
                     format!(
-                        "<details><summary>{}</summary><pre><code>{}</code></pre></details>",
-                        escaped(what),
+                        "<details><summary>the commands{comma}{}</summary><pre><code>{}</code></pre></details>",
+                        escaped(load),
                         words.join(" ")
                     )
                 }
