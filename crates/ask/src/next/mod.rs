@@ -36,6 +36,10 @@ const OF_SIMULATED_DEMO: [&str; 5] = ["--device", "simulated", "--sim", "--sync"
 const WARM_INSTANCES: &str = "/warm_instances";
 /// Lines of code that are named.
 const PLACES: usize = 3;
+/// What takes less of the idle time is no place to look at.
+const LEAST_PERCENT: f64 = 1.0;
+/// What makes the demo launch with CUDA graphs.
+const GRAPH: &str = "--graph";
 
 /// What of a run is not in its report.
 #[derive(Clone, Copy, Debug, Default)]
@@ -204,7 +208,12 @@ pub fn next(run: &Run<'_>, files: &RunFiles<'_>) -> Next {
     let kind = if metric.is_some() { "change" } else { "measure" };
     let no_settings = Vec::new();
     let added = experiment.as_ref().map_or(&no_settings, |(settings, ..)| settings);
-    let argv = command(report, files, added, &mut notes);
+    let mut argv = command(report, files, added, &mut notes);
+    // Nobody can edit the demo.
+    let is_demo = argv.get(1).is_some_and(|verb| verb == "demo");
+    if is_demo && change.contains("CUDA graphs") && !argv.iter().any(|word| word == GRAPH) {
+        argv.push(GRAPH.to_owned());
+    }
     // Otherwise it is that of `merge`.
     let is_own = files.command.is_none() || own_command(report, files).is_some();
     let directory = files.directory.filter(|_| !argv.is_empty() && is_own);
@@ -485,6 +494,7 @@ fn places(report: &Report, takeaway: &Takeaway) -> Vec<Place> {
             Some(place(fault.frame.as_ref().filter(|_| is_it)?, fault.percent, source))
         }));
     }
+    found.retain(|place| place.percent >= LEAST_PERCENT);
     found.truncate(PLACES);
     found
 }

@@ -165,12 +165,15 @@ fn the_lines_that_the_evidence_points_to_are_named() {
         percent: 40.0,
         ..HostCause::default()
     };
-    let causes = vec![cause(1), cause(7)];
+    let causes = vec![cause(1), cause(7), HostCause { percent: 0.9, ..cause(9) }];
     let stage = HostStage { stage: "decode".into(), causes, ..HostStage::default() };
     report.host = Some(HostUse { stages: vec![stage], ..HostUse::default() });
-    let source = "/host/stages/0/causes/1/percent".to_owned();
-    let share = Evidence::number("cause_percent", 40.0, "percent", source);
-    report.insight.takeaways[1].evidence = vec![share];
+    let share = |row: usize| {
+        let source = format!("/host/stages/0/causes/{row}/percent");
+        Evidence::number("cause_percent", 40.0, "percent", source)
+    };
+    // The last is too small to look at.
+    report.insight.takeaways[1].evidence = vec![share(1), share(2)];
     let found = of(&report);
     let [place] = &found.places[..] else { panic!("{:?}", found.places) };
     assert_eq!((place.line, place.source.as_str()), (Some(7), "/host/stages/0/causes/1"));
@@ -276,18 +279,29 @@ fn the_command_is_that_of_the_run_letter_by_letter() {
 #[test]
 fn a_demo_is_run_again_as_one() {
     let mut report = report(Rule::LaunchBound, None, STEP_NS);
-    let mut argv = |line: &str| {
+    let argv = |report: &Report, line: &str| {
+        let mut report = report.clone();
         report.run.command = Some(line.split(' ').map(str::to_owned).collect());
         next(&run(&report), &RunFiles { after: "b", ..RunFiles::default() }).argv.join(" ")
     };
     assert_eq!(
         argv(
+            &report,
             "/o/stage2-demo --device simulated --sim /o/libstage2_sim.so --sync --quiet --steps 9"
         ),
         "stage2-launch demo --run-dir b -- --device simulated --steps 9"
     );
+    // The change that is advised is an option of the demo.
+    report.insight.takeaways[1].recommendation = Some("Launch less often: CUDA graphs.".into());
+    for given in ["", " --graph"] {
+        let line = format!(
+            "/o/stage2-demo --device simulated --sim /o/libstage2_sim.so --sync --quiet{given}"
+        );
+        let again = "stage2-launch demo --run-dir b -- --device simulated --graph";
+        assert_eq!(argv(&report, &line), again);
+    }
     let gpu = "/o/stage2-demo --device gpu --sync --quiet";
-    assert_eq!(argv(gpu), format!("stage2-launch run --run-dir b -- {gpu}"));
+    assert_eq!(argv(&report, gpu), format!("stage2-launch run --run-dir b -- {gpu}"));
 }
 
 #[test]

@@ -172,6 +172,10 @@ impl Bench<'_> {
                     return Ok(());
                 }
             }
+            if self.results.has_lost_profilers() {
+                self.results.rounds = round;
+                break;
+            }
             order.reverse();
         }
         Ok(())
@@ -223,8 +227,9 @@ impl Bench<'_> {
             } else {
                 format!("see what is left in {}", kept.display())
             };
-            match why == NO_TRACES {
-                // The page says it of all configurations.
+            let is_no_gpu = self.no_gpu.as_ref().is_some_and(|no_gpu| no_gpu.why == *why);
+            match is_no_gpu || why == NO_TRACES {
+                // A warning has said it, or the page says it of all configurations.
                 true => self.terminal.detail(&format!("{what}: {why}")),
                 false => {
                     let finding = Id::BenchNotMeasured.found(what, why.clone(), remedy);

@@ -89,9 +89,18 @@ impl Results {
 
     /// Whether any profiler was measured on work that it could slow down; where none was asked for, whether anything was.
     pub(super) fn has_measured(&self) -> bool {
-        let is_profiler = |of: Tracing| matches!(of, Tracing::Collector | Tracing::Nsys);
-        let has_profilers = self.configurations.iter().any(|of| is_profiler(of.tracing));
-        self.rows.iter().any(|row| !has_profilers || is_profiler(row.tracing)) && !is_idle(self)
+        let has_profilers = self.profilers().next().is_some();
+        let is_of_one = |row: &Row| !has_profilers || row.tracing.is_profiler();
+        self.rows.iter().any(is_of_one) && !is_idle(self)
+    }
+
+    /// Whether no profiler is left of those that were asked for: more untraced runs have nothing to be compared with.
+    pub(super) fn has_lost_profilers(&self) -> bool {
+        self.profilers().next().is_some() && self.profilers().all(|of| of.failed.is_some())
+    }
+
+    fn profilers(&self) -> impl Iterator<Item = &Configuration> {
+        self.configurations.iter().filter(|of| of.tracing.is_profiler())
     }
 
     /// Why no profiler was measured, and what to do about it.
@@ -211,6 +220,10 @@ pub(super) enum Tracing {
 
 impl Tracing {
     const ALL: [Self; 4] = [Self::Untraced, Self::RangesOnly, Self::Collector, Self::Nsys];
+
+    fn is_profiler(self) -> bool {
+        matches!(self, Self::Collector | Self::Nsys)
+    }
 
     /// Its pass in a plan, its name in the tables, and what is measured.
     fn texts(self) -> [&'static str; 3] {
