@@ -11,7 +11,10 @@ use std::time::{Duration, Instant};
 
 use anstream::{AutoStream, ColorChoice};
 pub(crate) use page::ProcessOrder;
-use page::{State, UNCUT, View, goes_on, is_over, kernels, neighbour, only, page, stages};
+use page::{
+    State, UNCUT, View, chosen_row, goes_on, is_over, keep_stage, kernels, only, page,
+    show_neighbour, stages,
+};
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, poll, read};
 use ratatui::widgets::Paragraph;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -129,8 +132,11 @@ fn run_screen(watched: &mut LiveSource, state: State, stop: &Stop) -> io::Result
                 if view.state.frozen {
                     view.frozen_ns = now_ns().saturating_sub(view.now_ns);
                 } else {
+                    let row = chosen_row(&view);
                     let state = std::mem::take(&mut view.state);
                     view = look(watched, state, false);
+                    // One that begins may have a row above.
+                    keep_stage(&mut view, row);
                 }
                 if let Some(said) = watched.said.take() {
                     view.state.said = Some(said);
@@ -347,8 +353,7 @@ fn obey(key: KeyEvent, view: &mut View, watched: &mut LiveSource) -> bool {
             view.state.above = above.min(kernels(view).saturating_sub(1));
         }
         KeyCode::Left | KeyCode::Right => {
-            let only = neighbour(view, key.code == KeyCode::Right);
-            (view.state.only, view.state.above) = (only, 0);
+            show_neighbour(view, key.code == KeyCode::Right);
         }
         KeyCode::Char('s') => {
             let only = only(view).map(|of| of.pid);

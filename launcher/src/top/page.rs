@@ -199,7 +199,7 @@ pub(crate) const UNCUT: usize = 1_000;
 
 /// A stage over all processes of a run.
 #[derive(Default)]
-struct Row {
+pub(crate) struct Row {
     name: String,
     /// Where several runs are shown: its name, and its processes.
     run: Option<String>,
@@ -297,8 +297,35 @@ fn id(process: &Watched) -> Id {
     (process.host.clone(), process.pid)
 }
 
+/// Shows alone the process below or above the one that is shown, with the same stage.
+pub(crate) fn show_neighbour(view: &mut View, is_below: bool) {
+    let (row, only) = (chosen_row(view), neighbour(view, is_below));
+    (view.state.only, view.state.above) = (only, 0);
+    keep_stage(view, row);
+}
+
+/// The row of the chosen stage.
+pub(crate) fn chosen_row(view: &View) -> Option<Row> {
+    rows(view).into_iter().nth(view.state.chosen)
+}
+
+/// Chooses the stage of this row, which may have another place by now: of the same run, if that is shown.
+pub(crate) fn keep_stage(view: &mut View, row: Option<Row>) {
+    let Some(row) = row else { return };
+    let all = rows(view);
+    let is_of_run = |of: &Row| match (&of.members, &row.members) {
+        (Some(one), Some(other)) => !one.is_disjoint(other),
+        _ => true,
+    };
+    let place = |is_it: &dyn Fn(&Row) -> bool| {
+        all.iter().position(|of| of.name == row.name && is_it(of))
+    };
+    let at = place(&is_of_run).or_else(|| place(&|_| true));
+    view.state.chosen = at.unwrap_or(view.state.chosen);
+}
+
 /// The process that the page shows above or below the chosen one; `None`, for all, is above the first.
-pub(crate) fn neighbour(view: &View, is_below: bool) -> Option<Id> {
+fn neighbour(view: &View, is_below: bool) -> Option<Id> {
     let rows = rows(view);
     let sorted = sorted_processes(view, rows.get(view.state.chosen));
     let chosen = view.state.only.as_ref();

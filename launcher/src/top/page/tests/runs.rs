@@ -220,3 +220,35 @@ fn ranks_of_one_job_stay_together_whatever_folder_they_write_into() {
     assert_eq!(of([None; 2], [0, 1], ["a", "b"]), 1);
     assert_eq!(of([None; 2], [0, 1], ["a", "a"]), 2);
 }
+
+/// Hazard (Watching what runs): A key shows another process, and the tables are of another stage without a word.
+/// Promise: The stage stays, of the same run if that is shown, also where another one begins.
+#[test]
+fn another_process_or_a_new_stage_leaves_the_chosen_stage() {
+    let mut view = view();
+    for (process, run) in view.look.processes.iter_mut().zip(["run-a", "run-b"]) {
+        process.file = format!("/srv/{run}/collector/{}.s2t", process.pid);
+    }
+    let chosen = |view: &View| {
+        let row = chosen_row(view).expect("a row");
+        (row.name, row.run)
+    };
+    let all: Vec<_> = rows(&view).into_iter().map(|row| (row.name, row.run)).collect();
+    for at in 0..all.len() {
+        (view.state.chosen, view.state.only) = (at, None);
+        for is_below in [true, true, false, false] {
+            show_neighbour(&mut view, is_below);
+            assert_eq!(chosen(&view).0, all[at].0, "{at}");
+        }
+        assert!(view.state.only.is_none());
+        let run = Some("run-a".to_owned());
+        assert_eq!(chosen(&view), (all[at].0.clone(), run), "that of the process shown last");
+    }
+    let before = (chosen(&view), chosen_row(&view));
+    for process in &mut view.look.processes {
+        let sum = process.window.stages["decode"].clone();
+        process.window.stages.insert("a_new_decode".into(), sum);
+    }
+    keep_stage(&mut view, before.1);
+    assert_eq!(chosen(&view), before.0);
+}
