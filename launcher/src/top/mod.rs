@@ -388,20 +388,24 @@ fn write_bundle(watched: &mut LiveSource, is_over: bool) {
         watched.said = Some(why.to_owned());
         return;
     }
-    let title = watched.title.clone();
+    // The page names the only run already.
+    let of = match watched.runs().len() {
+        0 | 1 => String::new(),
+        _ => format!(", the report of {}", watched.title),
+    };
     let making = format!("making the report in {} ...", visible_path(Path::new(&name)));
     watched.in_background(&making, move || {
-        let (said, report) = save(&files, Path::new(&name), &title);
+        let (said, report) = save(&files, Path::new(&name), &of);
         (said, report.filter(|_| is_over))
     });
 }
 
-/// Makes a bundle of `title` at `folder`, which must not be there yet, and says in one line what came of it, and where
+/// Makes a bundle at `folder`, which must not be there yet, and says in one line what came of it, and where
 /// the report is. Another process makes it: what it prints does not belong on the page, and keys are obeyed meanwhile.
-fn save(files: &[PathBuf], folder: &Path, title: &str) -> (String, Option<PathBuf>) {
+fn save(files: &[PathBuf], folder: &Path, of: &str) -> (String, Option<PathBuf>) {
     let report = folder.join("report.html");
     match merge(files, folder) {
-        Ok(()) => (format!("wrote {}, the report of {title}", visible_path(&report)), Some(report)),
+        Ok(()) => (format!("wrote {}{of}", visible_path(&report)), Some(report)),
         Err(why) => (format!("{} could not be written: {why}", folder.display()), None),
     }
 }

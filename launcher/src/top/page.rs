@@ -941,11 +941,21 @@ fn marked(title: &str, is_order: bool) -> String {
 }
 
 fn plain(text: &str, width: usize) -> Line<'static> {
-    Line::from(clip(text, width))
+    Line::from(ended(text, width))
 }
 
 fn bold(text: &str, width: usize) -> Line<'static> {
-    Line::from(Span::styled(clip(text, width), Style::new().add_modifier(Modifier::BOLD)))
+    Line::from(Span::styled(ended(text, width), Style::new().add_modifier(Modifier::BOLD)))
+}
+
+/// A line that has no room for all ends behind a word, because a part of a number is another number.
+fn ended(text: &str, width: usize) -> String {
+    if text.trim_end().chars().count() <= width {
+        return clip(text, width);
+    }
+    let kept = clip(text, (width + 1).saturating_sub(MORE.chars().count()));
+    let words = kept.rsplit_once(' ').map_or("", |(words, _)| words.trim_end());
+    if words.is_empty() { clip(text, width) } else { format!("{words}{MORE}") }
 }
 
 fn coloured(line: Line<'static>, colour: Color, view: &View) -> Line<'static> {
