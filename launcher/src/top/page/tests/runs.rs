@@ -252,3 +252,29 @@ fn another_process_or_a_new_stage_leaves_the_chosen_stage() {
     keep_stage(&mut view, before.1);
     assert_eq!(chosen(&view), before.0);
 }
+
+/// Hazard (Watching what runs): Two runs leave no room for a kernel, next to why a rank of the other run is late; and a key
+///  that scrolls kernels is offered.
+/// Promise: The kernels of the chosen stage come first. Where none has a row, that key is not offered.
+#[test]
+fn kernels_come_before_why_a_rank_of_another_run_is_late() {
+    let (mut view, _) = sample("vllm_sorting");
+    view.look.processes.extend(sample("vllm_two_gpus").0.look.processes);
+    view.ended = Some(format!("Ended; reports: {0} {0}", "docs/sample/a_long_name/report.html"));
+    let of = |view: &View, run: &str, height: usize| {
+        let mut view = view.clone();
+        let all = rows(&view);
+        let is_it = |row: &Row| row.run.as_deref() == Some(run) && row.name == "decode";
+        view.state.chosen = all.iter().position(is_it).expect("a row");
+        text(&view, 80, height).join("\n")
+    };
+    let shown = of(&view, "vllm_sorting", 24);
+    assert!(shown.contains(" KERNEL IN decode") && shown.contains(" nvjet_"), "{shown}");
+    assert!(!shown.contains("is late") && shown.contains(")* "), "{shown}");
+    assert!(shown.contains("  PgUp/Dn  "), "{shown}");
+    assert!(of(&view, "vllm_sorting", 40).contains("is late"), "{shown}");
+    let shown = of(&view, "vllm_two_gpus", 24);
+    assert!(shown.contains("is late"), "{shown}");
+    let shown = of(&view, "vllm_sorting", 16);
+    assert!(!shown.contains(" KERNEL IN ") && !shown.contains("PgUp"), "{shown}");
+}
