@@ -234,15 +234,15 @@ fn another_process_or_a_new_stage_leaves_the_chosen_stage() {
         (row.name, row.run)
     };
     let all: Vec<_> = rows(&view).into_iter().map(|row| (row.name, row.run)).collect();
-    for at in 0..all.len() {
+    for (at, (name, _)) in all.iter().enumerate() {
         (view.state.chosen, view.state.only) = (at, None);
         for is_below in [true, true, false, false] {
             show_neighbour(&mut view, is_below);
-            assert_eq!(chosen(&view).0, all[at].0, "{at}");
+            assert_eq!(chosen(&view).0, *name, "{at}");
         }
         assert!(view.state.only.is_none());
         let run = Some("run-a".to_owned());
-        assert_eq!(chosen(&view), (all[at].0.clone(), run), "that of the process shown last");
+        assert_eq!(chosen(&view), (name.clone(), run), "that of the process shown last");
     }
     let before = (chosen(&view), chosen_row(&view));
     for process in &mut view.look.processes {
