@@ -640,14 +640,13 @@ impl Files {
         look.is_reading |= !self.is_read;
         let ago = self.at.elapsed();
         if self.reader.is_some() && ago > SLOW {
-            let seconds = ago.as_secs();
-            let is_stuck = self.moved.1.elapsed() > SLOW;
-            look.problems.push(match (is_stuck, look.is_reading) {
-                (true, _) => {
+            // The first line has the age of what is shown.
+            look.problems.push(match self.moved.1.elapsed() > SLOW {
+                true => {
+                    let seconds = ago.as_secs();
                     format!("the folder of the trace files has not answered for {seconds} s")
                 }
-                (false, true) => "this host is busy, so the trace files are read slowly".to_owned(),
-                (false, false) => format!("{seconds} s of data are unread: this host is busy"),
+                false => "this host is busy, so the trace files are read slowly".to_owned(),
             });
         }
         look

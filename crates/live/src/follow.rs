@@ -144,7 +144,7 @@ fn next_piece(trace: &Trace, number: u64) -> Option<u64> {
     found.filter(|(of, other)| of == trace && *other > number).map(|(_, other)| other).min()
 }
 
-/// The fewest bytes that a call may read: more than the largest frame.
+/// Bytes that a call may read in any case: more than the largest frame.
 const LEAST_BUDGET: u64 = 2 << 20;
 /// How often the same damaged frame is read before the file is given up: a writer may be at it.
 const PATIENCE: u32 = 5;
@@ -207,13 +207,17 @@ impl Follow {
         Self { path, file: None, identity: (0, 0), at: 0, stuck: 0, state, ended: false }
     }
 
-    /// Reads on, `budget` bytes at most, or 2 MiB where that is less.
-    fn read(&mut self, budget: u64, take: impl FnMut(Record)) -> Taken {
+    /// Reads on, `budget` bytes at most, or 2 MiB where a frame is larger.
+    fn read(&mut self, budget: u64, mut take: impl FnMut(Record)) -> Taken {
         self.follow_move();
         if self.state.is_over() && !self.comes_back() {
             return Taken::default();
         }
-        self.try_read(budget.max(LEAST_BUDGET), take).unwrap_or_else(|error| {
+        let mut taken = self.try_read(budget, &mut take);
+        if taken.as_ref().is_ok_and(|of| of.bytes == 0 && of.behind > budget) {
+            taken = self.try_read(budget.max(LEAST_BUDGET), take);
+        }
+        taken.unwrap_or_else(|error| {
             self.state = FileState::Unreadable(error.to_string());
             Taken::default()
         })

@@ -25,8 +25,10 @@ use crate::{GONE_NS, MAX_STAGES, OTHER, SILENT_NS};
 const TICK_BYTES: u64 = 64 << 20;
 /// And a reading between two ticks.
 const READ_BYTES: u64 = 32 << 20;
-/// And one that catches up: a fraction of a second.
+/// And one that catches up, at most: after it, what is new is read and shown, so it takes no longer than [`CATCH_UP`].
 const CATCH_UP_BYTES: u64 = 4 << 20;
+const CATCH_UP_LEAST: u64 = 64 << 10;
+const CATCH_UP: Duration = Duration::from_secs(1);
 /// And one at the end, for what waits to become final.
 const LAST_BYTES: u64 = 1 << 20;
 /// So far behind, and the part up to the last [`KEPT_BYTES`] is left out.
@@ -90,6 +92,8 @@ pub struct Watch {
     is_enough: bool,
     /// All that was there was read at some time: there were numbers to show.
     has_read: bool,
+    /// What [`Self::catch_up`] reads next.
+    catch_up_bytes: Option<u64>,
     /// Since when so much is unread that it takes time, and the bytes that were read before.
     pace: Option<(Instant, u64)>,
 }
@@ -131,9 +135,12 @@ impl Watch {
         self.tick_at(now_ns(), READ_BYTES);
     }
 
-    /// Reads a little more of what is there, without a wait after the last tick.
+    /// Reads a little more of what is there, without a wait after the last tick: as much as this host reads in about a
+    /// second, so that the present is not old while the history is read.
     pub fn catch_up(&mut self) {
-        self.tick_at(now_ns(), CATCH_UP_BYTES);
+        let (began, budget) = (Instant::now(), self.catch_up_bytes.unwrap_or(CATCH_UP_BYTES));
+        self.tick_at(now_ns(), budget);
+        self.catch_up_bytes = Some(in_a_second(budget, began.elapsed()));
     }
 
     /// Reads what is there now until what waits is final, and not what is added meanwhile: files may grow faster than they
@@ -494,6 +501,13 @@ impl Watch {
     pub fn files(&self) -> impl Iterator<Item = (PathBuf, u64)> {
         self.files.iter().flat_map(|tracked| tracked.follow.files())
     }
+}
+
+/// What is read in [`CATCH_UP`], where `bytes` took so long.
+fn in_a_second(bytes: u64, took: Duration) -> u64 {
+    let rate = CATCH_UP.as_secs_f64() / took.as_secs_f64().max(1e-3);
+    // An odd number is no budget of a tick.
+    ((bytes as f64 * rate) as u64).clamp(CATCH_UP_LEAST, CATCH_UP_BYTES) | 1
 }
 
 fn now_ns() -> u64 {

@@ -11,7 +11,10 @@ use std::time::{Duration, Instant};
 
 use anstream::{AutoStream, ColorChoice};
 pub(crate) use page::ProcessOrder;
-use page::{State, UNCUT, View, goes_on, is_over, kernels, neighbour, only, page, stages};
+use page::{
+    State, UNCUT, View, chosen_row, goes_on, is_over, keep_stage, kernels, only, page,
+    show_neighbour, stages,
+};
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, poll, read};
 use ratatui::widgets::Paragraph;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -129,8 +132,11 @@ fn run_screen(watched: &mut LiveSource, state: State, stop: &Stop) -> io::Result
                 if view.state.frozen {
                     view.frozen_ns = now_ns().saturating_sub(view.now_ns);
                 } else {
+                    let row = chosen_row(&view);
                     let state = std::mem::take(&mut view.state);
                     view = look(watched, state, false);
+                    // One that begins may have a row above.
+                    keep_stage(&mut view, row);
                 }
                 if let Some(said) = watched.said.take() {
                     view.state.said = Some(said);
@@ -347,8 +353,7 @@ fn obey(key: KeyEvent, view: &mut View, watched: &mut LiveSource) -> bool {
             view.state.above = above.min(kernels(view).saturating_sub(1));
         }
         KeyCode::Left | KeyCode::Right => {
-            let only = neighbour(view, key.code == KeyCode::Right);
-            (view.state.only, view.state.above) = (only, 0);
+            show_neighbour(view, key.code == KeyCode::Right);
         }
         KeyCode::Char('s') => {
             let only = only(view).map(|of| of.pid);
@@ -383,20 +388,24 @@ fn write_bundle(watched: &mut LiveSource, is_over: bool) {
         watched.said = Some(why.to_owned());
         return;
     }
-    let title = watched.title.clone();
+    // The page names the only run already.
+    let of = match watched.runs().len() {
+        0 | 1 => String::new(),
+        _ => format!(", the report of {}", watched.title),
+    };
     let making = format!("making the report in {} ...", visible_path(Path::new(&name)));
     watched.in_background(&making, move || {
-        let (said, report) = save(&files, Path::new(&name), &title);
+        let (said, report) = save(&files, Path::new(&name), &of);
         (said, report.filter(|_| is_over))
     });
 }
 
-/// Makes a bundle of `title` at `folder`, which must not be there yet, and says in one line what came of it, and where
+/// Makes a bundle at `folder`, which must not be there yet, and says in one line what came of it, and where
 /// the report is. Another process makes it: what it prints does not belong on the page, and keys are obeyed meanwhile.
-fn save(files: &[PathBuf], folder: &Path, title: &str) -> (String, Option<PathBuf>) {
+fn save(files: &[PathBuf], folder: &Path, of: &str) -> (String, Option<PathBuf>) {
     let report = folder.join("report.html");
     match merge(files, folder) {
-        Ok(()) => (format!("wrote {}, the report of {title}", visible_path(&report)), Some(report)),
+        Ok(()) => (format!("wrote {}{of}", visible_path(&report)), Some(report)),
         Err(why) => (format!("{} could not be written: {why}", folder.display()), None),
     }
 }

@@ -20,8 +20,8 @@ use std::path::PathBuf;
 
 use answer::answer;
 use clap::ValueEnum;
-use foot::foot;
 pub(crate) use foot::goes_on;
+use foot::{foot, keys};
 use gpus::{counters, gpus};
 use head::{head, is_first, nothing};
 use help::help;
@@ -182,6 +182,9 @@ const HIGH: usize = 30;
 /// Rows of kernels that are more important than a line for each GPU.
 const KERNELS_LEAST: usize = 6;
 
+/// Lines below which kernels have none: a title and a sum say nothing.
+const KERNELS_FIT: usize = 3;
+
 /// Lines of the kernels that stay where a large cause on the host needs one.
 const KERNELS_KEPT: usize = 4;
 
@@ -199,7 +202,7 @@ pub(crate) const UNCUT: usize = 1_000;
 
 /// A stage over all processes of a run.
 #[derive(Default)]
-struct Row {
+pub(crate) struct Row {
     name: String,
     /// Where several runs are shown: its name, and its processes.
     run: Option<String>,
@@ -297,8 +300,34 @@ fn id(process: &Watched) -> Id {
     (process.host.clone(), process.pid)
 }
 
+/// Shows alone the process below or above the one that is shown, with the same stage.
+pub(crate) fn show_neighbour(view: &mut View, is_below: bool) {
+    let (row, only) = (chosen_row(view), neighbour(view, is_below));
+    (view.state.only, view.state.above) = (only, 0);
+    keep_stage(view, row);
+}
+
+/// The row of the chosen stage.
+pub(crate) fn chosen_row(view: &View) -> Option<Row> {
+    rows(view).into_iter().nth(view.state.chosen)
+}
+
+/// Chooses the stage of this row, which may have another place by now: of the same run, if that is shown.
+pub(crate) fn keep_stage(view: &mut View, row: Option<Row>) {
+    let Some(row) = row else { return };
+    let all = rows(view);
+    let is_of_run = |of: &Row| match (&of.members, &row.members) {
+        (Some(one), Some(other)) => !one.is_disjoint(other),
+        _ => true,
+    };
+    let place =
+        |is_it: &dyn Fn(&Row) -> bool| all.iter().position(|of| of.name == row.name && is_it(of));
+    let at = place(&is_of_run).or_else(|| place(&|_| true));
+    view.state.chosen = at.unwrap_or(view.state.chosen);
+}
+
 /// The process that the page shows above or below the chosen one; `None`, for all, is above the first.
-pub(crate) fn neighbour(view: &View, is_below: bool) -> Option<Id> {
+fn neighbour(view: &View, is_below: bool) -> Option<Id> {
     let rows = rows(view);
     let sorted = sorted_processes(view, rows.get(view.state.chosen));
     let chosen = view.state.only.as_ref();
@@ -326,9 +355,9 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     }
     let (seen, all_seen) = (&*seen(view, rows.get(chosen)), &*seen(view, None));
     // Whatever there is to say, one stage and the titles of its columns stay.
-    let foot = foot(view, &rows, width, height.saturating_sub(lines.len() + 2));
-    // What is left is shared; kernels get what the others leave.
-    let left = height.saturating_sub(lines.len() + foot.len() + 4);
+    let mut foot = foot(view, &rows, width, height.saturating_sub(lines.len() + 2));
+    // What is left is shared, next to the line of the keys; kernels get what the others leave.
+    let left = height.saturating_sub(lines.len() + foot.len() + 5);
     // On a low screen, operators have only the lines that nothing else needs.
     let is_wanted = |row: &&Row| left >= HIGH || !is_unasked_operator(view, row);
     let wanted = Some(rows.iter().filter(is_wanted).count()).filter(|wanted| *wanted > 0);
@@ -337,8 +366,10 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     let is_low = left < KERNELS_FROM;
     let for_processes = if is_low { left.div_ceil(3) } else { left / 4 };
     let for_processes = view.look.processes.len().clamp(1, for_processes.max(1));
-    let processes_in = |lines: usize| processes(view, (rows.get(chosen), &rows), lines, width);
-    let mut processes = processes_in(for_processes);
+    let processes_in = |lines: usize, why_of_all: bool| {
+        processes(view, (rows.get(chosen), &rows), (lines, why_of_all), width)
+    };
+    let mut processes = processes_in(for_processes, true);
     // Of a past that is still being read, they would look as if they were of now.
     let is_now = view.ended.is_none() && !view.look.is_reading;
     let (minute, mut states) = match left >= 14 && is_now {
@@ -369,6 +400,18 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
         for_stages -= 1;
     }
     for_kernels = for_kernels.saturating_sub(usize::from(whose.is_some()));
+    // Kernels of the chosen stage are worth more than why a rank of another run is late.
+    let hidden = without_kernels(seen, rows.get(chosen), width);
+    let mut why_of_all = true;
+    if for_kernels < KERNELS_FIT && hidden.is_some() {
+        let fewer = processes_in(for_processes, false);
+        let others_then = others - (processes.len() - fewer.len());
+        let room =
+            (left + 2).saturating_sub(others_then + states.len() + usize::from(whose.is_some()));
+        if room >= KERNELS_FIT {
+            (processes, others, for_kernels, why_of_all) = (fewer, others_then, room, false);
+        }
+    }
     // What the host does is worth more than the last kernels.
     let mut for_hosts = for_hosts;
     let kept = if states.len() > 1 { KERNELS_LEAST + 1 } else { KERNELS_KEPT };
@@ -384,13 +427,13 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     }
     // A title and a sum say nothing: stages have the lines, but one, which says what is missing.
     let hidden = match (for_kernels, for_stages) {
-        (0, 0..2) | (3.., _) => None,
-        _ => without_kernels(seen, rows.get(chosen), width),
+        (0, 0..2) | (KERNELS_FIT.., _) => None,
+        _ => hidden,
     };
     if hidden.is_some() && for_kernels == 0 {
         for_stages -= 1;
     }
-    if for_kernels < 3 {
+    if for_kernels < KERNELS_FIT {
         for_kernels = for_kernels.saturating_sub(usize::from(hidden.is_some()));
         for_stages = (for_stages + std::mem::take(&mut for_kernels)).min(rows.len());
     }
@@ -400,20 +443,21 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
         for_kernels = for_kernels.saturating_sub(usize::from(whose.is_some()));
     }
     let alone = only(view).map_or_else(String::new, |of| format!(" of {}", alone(view, of)));
-    let kernels = match hidden.filter(|_| for_kernels < 3) {
+    let kernels = match hidden.filter(|_| for_kernels < KERNELS_FIT) {
         Some(line) => vec![line],
         None => kernel_table(seen, rows.get(chosen), for_kernels, width),
     };
     // Of one process alone, the keys act on another view than the table.
-    kernels_shown.set(seen.kernels_shown.get());
+    kernels_shown.set(if kernels.len() > 1 { seen.kernels_shown.get() } else { 0 });
     kernels_above.set(seen.kernels_above.get());
+    foot.push(keys(view, width));
     let whose = whose.into_iter().collect();
     let above = [whose, minute, kernels, states, counters].concat();
     // No row is missing, and no text cut, while lines are free.
     let fixed = lines.len() + foot.len() + above.len() + 1 + for_stages;
     let free = height.saturating_sub(fixed + hosts.len() + processes.len());
     if free > 0 {
-        processes = processes_in(for_processes + free);
+        processes = processes_in(for_processes + free, why_of_all);
         let lines = height.saturating_sub(fixed + processes.len() + 1).max(for_hosts);
         (hosts, _) = hosts_in(lines);
     }
@@ -914,11 +958,21 @@ fn marked(title: &str, is_order: bool) -> String {
 }
 
 fn plain(text: &str, width: usize) -> Line<'static> {
-    Line::from(clip(text, width))
+    Line::from(ended(text, width))
 }
 
 fn bold(text: &str, width: usize) -> Line<'static> {
-    Line::from(Span::styled(clip(text, width), Style::new().add_modifier(Modifier::BOLD)))
+    Line::from(Span::styled(ended(text, width), Style::new().add_modifier(Modifier::BOLD)))
+}
+
+/// A line that has no room for all ends behind a word, because a part of a number is another number.
+fn ended(text: &str, width: usize) -> String {
+    if text.trim_end().chars().count() <= width {
+        return clip(text, width);
+    }
+    let kept = clip(text, (width + 1).saturating_sub(MORE.chars().count()));
+    let words = kept.rsplit_once(' ').map_or("", |(words, _)| words.trim_end());
+    if words.is_empty() { clip(text, width) } else { format!("{words}{MORE}") }
 }
 
 fn coloured(line: Line<'static>, colour: Color, view: &View) -> Line<'static> {

@@ -488,6 +488,33 @@ fn the_newest_part_of_a_long_run_is_shown_before_its_history() {
     assert_eq!((past.window.stages.len(), steps_shown(now) > 80), (0, true));
 }
 
+/// Hazard (Watching what runs): A busy host reads the history at the cost of the present, which grows old meanwhile.
+/// Promise: Between two looks at the present, so much is read as takes about a second.
+#[test]
+fn a_slow_host_reads_less_of_the_history_at_a_time() {
+    let (folder, mut watch) = watched_folder();
+    watch.newest_first();
+    let path = folder.path().join("a.s2t");
+    trace(&path, 1, "0", 10, 800_000, false);
+    assert!(fs::metadata(&path).expect("a file").len() > HISTORY_BYTES);
+    for _ in 0..8 {
+        if !watch.look().catches_up {
+            watch.tick_at((10 + 80_000) * S, CATCH_UP_BYTES);
+        }
+    }
+    assert!(watch.look().catches_up);
+    // 4 MB took 30 s.
+    watch.catch_up_bytes = Some(in_a_second(CATCH_UP_BYTES, 30 * CATCH_UP));
+    let before = watch.files[0].follow.bytes();
+    watch.catch_up();
+    let read = watch.files[0].follow.bytes() - before;
+    assert!(read > 0 && read < CATCH_UP_BYTES / 20, "{read}");
+    let next = |bytes, seconds| in_a_second(bytes, CATCH_UP.mul_f64(seconds));
+    assert_eq!(next(CATCH_UP_BYTES, 0.0), CATCH_UP_BYTES | 1);
+    assert_eq!(next(200_001, 0.5), 400_003);
+    assert_eq!(next(CATCH_UP_LEAST, 600.0), CATCH_UP_LEAST | 1);
+}
+
 /// Hazard (Watching what runs): A trace file is damaged near its begin, or cannot be read.
 /// Promise: The rest of it is not awaited.
 #[test]

@@ -10,7 +10,7 @@ use super::hosts::{AHEAD, causes_of, fitted, hosts_in, unused};
 use super::processes::late_process;
 use super::runs::names_apart;
 use super::stages::RUN_COLUMNS;
-use super::{Row, View, alone, bold, missing_text, only, runs, seen, share, who};
+use super::{MORE, Row, View, alone, bold, missing_text, only, runs, seen, share, who};
 
 /// Waits for other ranks by so much of the time are named, with all other parts of that size.
 const WAITS: f64 = 0.05;
@@ -87,6 +87,14 @@ pub(super) fn answer(view: &View, row: Option<&Row>, width: usize) -> Option<Lin
         }
     };
     let text = names.iter().map(whole).find(fits).unwrap_or_else(cut);
+    // What says nothing gives way, and then the least parts.
+    let mut text = if fits(&text) { text } else { text.replace(" for other ranks", "") };
+    let mut left = text.clone();
+    while !fits(&text) {
+        let Some((start, _)) = left.rsplit_once(", ") else { break };
+        text = format!("{start},{MORE}");
+        left = start.to_owned();
+    }
     Some(bold(&text, width))
 }
 

@@ -20,12 +20,15 @@ const KEYS: [&str; 6] = [
 ];
 
 /// The keys that do something: of a run that has ended, nothing moves, and its report is there or is written once; one
-/// process is neither chosen nor sorted.
-fn without_idle_keys(keys: &str, is_over: bool, has_report: bool, is_one: bool) -> String {
-    let idle: [(bool, &[(&str, &str)]); 3] = [
+/// process is neither chosen nor sorted, and kernels without a row are not scrolled.
+fn without_idle_keys(view: &View, keys: &str) -> String {
+    let (is_over, is_one) = (view.ended.is_some(), view.look.processes.len() < 2);
+    let has_no_kernels = view.kernels_shown.get() == 0;
+    let idle: [(bool, &[(&str, &str)]); 4] = [
         (is_over, &[("  f freeze", "")]),
-        (has_report, &[("  w report", "")]),
+        (view.has_report, &[("  w report", "")]),
         (is_one, &[("  ←/→ process", ""), ("o,t sort", "t sort")]),
+        (has_no_kernels, &[("  PgUp/PgDn kernels", ""), ("  PgUp/Dn", "")]),
     ];
     let idle = idle.iter().filter(|(is_idle, _)| *is_idle).flat_map(|(_, keys)| *keys);
     idle.fold(keys.to_owned(), |keys, (key, without)| keys.replace(key, without))
@@ -40,7 +43,7 @@ const NAME_LEAST: usize = 12;
 /// Lines of what a recording costs.
 const COST_LINES: usize = 4;
 
-/// At most `room` lines, unless something is asked; one for a message, and the keys, in any case.
+/// The lines above the keys. With the keys, at most `room`, unless something is asked; one for a message in any case.
 pub(super) fn foot(view: &View, rows: &[Row], width: usize, room: usize) -> Vec<Line<'static>> {
     let look = &view.look;
     let problem = match look.hosts {
@@ -93,6 +96,11 @@ pub(super) fn foot(view: &View, rows: &[Row], width: usize, room: usize) -> Vec<
         let of = run.map_or_else(|| "the report's".to_owned(), |run| format!("{run}'s report's"));
         lines.push(plain(&format!("Shares can differ from {of}, {why}"), width));
     }
+    lines
+}
+
+/// The last line: the keys that do something, for a page that is made but for this line.
+pub(super) fn keys(view: &View, width: usize) -> Line<'static> {
     let only = only(view).map(|of| of.pid);
     let is_meant = |of: &&(u32, String)| only.is_none_or(|pid| pid == of.0);
     let phases: Vec<&String> = view.phases.iter().filter(is_meant).map(|of| &of.1).collect();
@@ -109,25 +117,20 @@ pub(super) fn foot(view: &View, rows: &[Row], width: usize, room: usize) -> Vec<
     };
     if view.state.types {
         let text = format!("/{filter}_  Enter: done  Esc: show all stages and kernels again");
-        lines.push(bold(&text, width));
-        return lines;
+        return bold(&text, width);
     }
     if let Some(switch) = &view.state.asked {
         // No other key does anything now.
-        lines.push(bold(&format!("y: {}, any other key: no", doing(switch)), width));
-        return lines;
+        return bold(&format!("y: {}, any other key: no", doing(switch)), width);
     }
-    let is_over = view.ended.is_some();
-    let is_one = look.processes.len() < 2;
-    let keys = KEYS.map(|more| without_idle_keys(more, is_over, view.has_report, is_one));
+    let keys = KEYS.map(|more| without_idle_keys(view, more));
     let keys = keys.map(|more| match filter.as_str() {
         "" => format!("q quit{switch}{more}"),
         // Its text shows that there is one.
         _ => format!("{filtered}q quit{switch}{}", more.replace("  / filter", "")),
     });
     let fits = |keys: &&String| keys.chars().count() <= width;
-    lines.push(bold(keys.iter().find(fits).unwrap_or(&keys[5]), width));
-    lines
+    bold(keys.iter().find(fits).unwrap_or(&keys[5]), width)
 }
 
 /// Whether a message tells of what is not done yet.

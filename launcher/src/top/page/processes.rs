@@ -221,7 +221,7 @@ fn why_late(
 pub(super) fn processes(
     view: &View,
     (row, rows): (Option<&Row>, &[Row]),
-    height: usize,
+    (height, why_of_all): (usize, bool),
     width: usize,
 ) -> Vec<Line<'static>> {
     let waits = row.map(|row| waits(view, &row.name)).unwrap_or_default();
@@ -371,7 +371,9 @@ pub(super) fn processes(
         lines.push(more_processes(sorted.len() - shown, width));
     }
     let most = most_causes(view, width);
-    let why = late.into_iter().flat_map(|late| why_late(view, late, height.min(most), width));
+    let is_chosen_run = |of: &Row| row.is_some_and(|row| row.run == of.run);
+    let late = late.into_iter().filter(|(of, ..)| why_of_all || is_chosen_run(of));
+    let why = late.flat_map(|late| why_late(view, late, height.min(most), width));
     lines.extend(why.map(|why| coloured(plain(&why, width), Color::Yellow, view)));
     lines
 }

@@ -32,6 +32,31 @@ fn what_limits_the_stage_is_in_the_first_lines() {
     assert!(narrow.ends_with(", first in all stages: …schedule (scheduler.py:212)"), "{narrow}");
 }
 
+/// Hazard (Watching what runs): A line that has no room is cut within a number, which then reads as another one.
+/// Promise: Words that say little give way, then whole parts; a line that is cut ends with `…` behind a word.
+#[test]
+fn no_number_is_cut() {
+    let mut view = with_late_rank(2);
+    for process in &mut view.look.processes {
+        let decode = process.window.stages.get_mut("decode").expect("a stage");
+        // Too few to call a rank late.
+        (decode.steps, decode.recorded_steps) = (5, 5);
+        decode.busy_ns = 5_200_000_000;
+        process.window.kernels[0].quick_ns = Some(1);
+    }
+    let whole = text(&view, 120, 24).swap_remove(2);
+    assert_eq!(whole, "decode: GPU idle 42.2%, waits for other ranks 38.9%, kernels 18.9%");
+    let answer = |width: usize| text(&view, width, 24).swap_remove(2);
+    assert_eq!(answer(60), "decode: GPU idle 42.2%, waits 38.9%, kernels 18.9%");
+    assert_eq!(answer(46), "decode: GPU idle 42.2%, waits 38.9%, …");
+    for width in 20..whole.len() {
+        let line = answer(width);
+        assert!(line.ends_with(['%', '…']) && line.chars().count() <= width, "{width}: {line}");
+    }
+    assert_eq!(ended("the report of 20261130-203811-23952", 34), "the report of …");
+    assert_eq!(ended("all of it  ", 9), "all of it");
+}
+
 #[test]
 fn the_causes_of_a_live_run_are_of_the_selected_stage() {
     let mut view = view();

@@ -220,3 +220,61 @@ fn ranks_of_one_job_stay_together_whatever_folder_they_write_into() {
     assert_eq!(of([None; 2], [0, 1], ["a", "b"]), 1);
     assert_eq!(of([None; 2], [0, 1], ["a", "a"]), 2);
 }
+
+/// Hazard (Watching what runs): A key shows another process, and the tables are of another stage without a word.
+/// Promise: The stage stays, of the same run if that is shown, also where another one begins.
+#[test]
+fn another_process_or_a_new_stage_leaves_the_chosen_stage() {
+    let mut view = view();
+    for (process, run) in view.look.processes.iter_mut().zip(["run-a", "run-b"]) {
+        process.file = format!("/srv/{run}/collector/{}.s2t", process.pid);
+    }
+    let chosen = |view: &View| {
+        let row = chosen_row(view).expect("a row");
+        (row.name, row.run)
+    };
+    let all: Vec<_> = rows(&view).into_iter().map(|row| (row.name, row.run)).collect();
+    for (at, (name, _)) in all.iter().enumerate() {
+        (view.state.chosen, view.state.only) = (at, None);
+        for is_below in [true, true, false, false] {
+            show_neighbour(&mut view, is_below);
+            assert_eq!(chosen(&view).0, *name, "{at}");
+        }
+        assert!(view.state.only.is_none());
+        let run = Some("run-a".to_owned());
+        assert_eq!(chosen(&view), (name.clone(), run), "that of the process shown last");
+    }
+    let before = (chosen(&view), chosen_row(&view));
+    for process in &mut view.look.processes {
+        let sum = process.window.stages["decode"].clone();
+        process.window.stages.insert("a_new_decode".into(), sum);
+    }
+    keep_stage(&mut view, before.1);
+    assert_eq!(chosen(&view), before.0);
+}
+
+/// Hazard (Watching what runs): Two runs leave no room for a kernel, next to why a rank of the other run is late; and a key
+///  that scrolls kernels is offered.
+/// Promise: The kernels of the chosen stage come first. Where none has a row, that key is not offered.
+#[test]
+fn kernels_come_before_why_a_rank_of_another_run_is_late() {
+    let (mut view, _) = sample("vllm_sorting");
+    view.look.processes.extend(sample("vllm_two_gpus").0.look.processes);
+    view.ended = Some(format!("Ended; reports: {0} {0}", "docs/sample/a_long_name/report.html"));
+    let of = |view: &View, run: &str, height: usize| {
+        let mut view = view.clone();
+        let all = rows(&view);
+        let is_it = |row: &Row| row.run.as_deref() == Some(run) && row.name == "decode";
+        view.state.chosen = all.iter().position(is_it).expect("a row");
+        text(&view, 80, height).join("\n")
+    };
+    let shown = of(&view, "vllm_sorting", 24);
+    assert!(shown.contains(" KERNEL IN decode") && shown.contains(" nvjet_"), "{shown}");
+    assert!(!shown.contains("is late") && shown.contains(")* "), "{shown}");
+    assert!(shown.contains("  PgUp/Dn  "), "{shown}");
+    assert!(of(&view, "vllm_sorting", 40).contains("is late"), "{shown}");
+    let shown = of(&view, "vllm_two_gpus", 24);
+    assert!(shown.contains("is late"), "{shown}");
+    let shown = of(&view, "vllm_sorting", 16);
+    assert!(!shown.contains(" KERNEL IN ") && !shown.contains("PgUp"), "{shown}");
+}
