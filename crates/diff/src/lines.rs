@@ -365,13 +365,21 @@ fn comparable(of: &Comparison) -> String {
     let apart = outlier(of).map(|(run, factor)| format!("{run} takes {factor}"));
     let warnings: Vec<String> =
         apart.into_iter().chain(warnings.into_iter().map(warning)).collect();
+    // Other work of a stage that no warning names.
+    let other_work = timed(of).into_iter().filter_map(|stage| {
+        let why = stage.other_work.as_ref().filter(|_| of.unlike.is_empty())?;
+        let is_said = warnings.iter().any(|warning| warning.contains(&*stage.stage));
+        (!is_said).then(|| format!("not {}: {why}", name(stage)))
+    });
+    let other_work: Vec<String> = other_work.take(NOTES).collect();
     let both = notes.iter().filter(|note| note.before == note.after);
     // Only what may be in doubt of runs is named although both sides have it.
     let text = |note: &&&Difference| match note.what.as_str() {
         "simulated" => "both simulated".to_owned(),
         what => format!("{what} varies within both sides"),
     };
-    let mut texts: Vec<String> = both.map(|note| text(&note)).collect();
+    let mut texts = other_work;
+    texts.extend(both.map(|note| text(&note)));
     let differ: Vec<&str> = notes
         .iter()
         .filter(|note| note.before != note.after)

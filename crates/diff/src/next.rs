@@ -57,7 +57,10 @@ const ENOUGH_RUNS: usize = 4;
 pub(crate) fn next(of: &Comparison) -> String {
     let then = then(of);
     match outlier(of).filter(|_| of.unlike.is_empty()) {
-        Some((run, _)) => format!("record {run} again and compare once more; {then}"),
+        // One run alone would be chosen by its result, and no longer interleaved.
+        Some((run, _)) => {
+            format!("record both sides again, interleaved, because {run} is an outlier; {then}")
+        }
         None => then,
     }
 }

@@ -36,7 +36,7 @@ const OF_SIMULATED_DEMO: [&str; 5] = ["--device", "simulated", "--sim", "--sync"
 const WARM_INSTANCES: &str = "/warm_instances";
 /// Lines of code that are named.
 const PLACES: usize = 3;
-/// What takes less of the idle time is no place to look at.
+/// Places that take less of the idle time are left out.
 const LEAST_PERCENT: f64 = 1.0;
 /// What makes the demo launch with CUDA graphs.
 const GRAPH: &str = "--graph";

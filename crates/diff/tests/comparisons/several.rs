@@ -326,7 +326,7 @@ fn no_difference_needs_a_judgement_of_every_main_number() {
     assert!(one.verdict.ends_with("], inconclusive"), "named once: {}", one.verdict);
     assert_eq!(
         line(&one, "next"),
-        "record run again and compare once more; record more runs, interleaved, to decide on prefill time +62.6 %"
+        "record both sides again, interleaved, because run is an outlier; record more runs, interleaved, to decide on prefill time +62.6 %"
     );
     let two = found(&side(calm, wild, wild), &side(stirred, wilder, wilder));
     assert!(two.verdict.ends_with("; prefill time +62.6 % is inconclusive"), "{}", two.verdict);
@@ -368,7 +368,7 @@ fn a_stage_that_is_not_judged_stands_in_the_verdict() {
     let next = line(&found, "next");
     assert_eq!(
         next,
-        "record run again and compare once more; the change helps: keep it; record more runs, interleaved, to decide on prefill time +42.4 %"
+        "record both sides again, interleaved, because run is an outlier; the change helps: keep it; record more runs, interleaved, to decide on prefill time +42.4 %"
     );
 }
 

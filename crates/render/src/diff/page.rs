@@ -138,7 +138,7 @@ fn comparison(
                 Some((what, words)) if line.label == screen::RECORD => {
                     // An option does not break, and what is copied has its spaces.
                     let of_word = |word: &str| match word.starts_with('-') {
-                        true => format!("<span class=\"word\">{}</span>", escaped(word)),
+                        true => format!("<span class=\"option\">{}</span>", escaped(word)),
                         false => escaped(word),
                     };
                     let words: Vec<String> =

@@ -99,7 +99,7 @@ pub(super) fn foot(view: &View, rows: &[Row], width: usize, room: usize) -> Vec<
     lines
 }
 
-/// The last line: the keys that do something, for a page that is made but for this line.
+/// The last line: the keys that do something, for a page that lacks only this line.
 pub(super) fn keys(view: &View, width: usize) -> Line<'static> {
     let only = only(view).map(|of| of.pid);
     let is_meant = |of: &&(u32, String)| only.is_none_or(|pid| pid == of.0);
