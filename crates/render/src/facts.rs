@@ -6,7 +6,7 @@ use super::page::{
 };
 use super::table::capitalised;
 use stage2_contract::text::numbers::{
-    count, counted, grouped, or_absent, shown_rate, shown_time, time_scale,
+    self, count, counted, grouped, or_absent, shown_rate, shown_time, time_scale,
 };
 use stage2_contract::text::{plain, shorten, shorten_kernel};
 use stage2_model::finding::{Finding, Id, Severity};
@@ -395,7 +395,21 @@ fn times(report: &Report, answer: &StageAnswer, step: &StepTimes) -> String {
     let requests = report.engine.as_ref().and_then(|engine| engine.requests.as_ref());
     let first_ns = requests.and_then(|requests| requests.first_token.p50_ns);
     let first = first_ns.map(|ns| format!("; first token p50 {}", shown_time(ns as f64)));
-    let spread = [tail, apart].map(Option::unwrap_or_default).concat();
+    // The mean includes them; most other numbers do not.
+    let mut rows = report.stages.iter().filter(|row| row.stage == answer.stage);
+    let outliers = rows.find_map(|row| row.outliers.as_ref()).map(|outliers| {
+        let (are, hold) = match outliers.count {
+            1 => ("an outlier", "holds"),
+            _ => ("outliers", "hold"),
+        };
+        format!(
+            "; {} of {}, {are}, {hold} {:.1} % of this time",
+            count(outliers.count),
+            numbers::counted(outliers.of, outliers.unit_word()),
+            outliers.percent
+        )
+    });
+    let spread = [tail, apart, outliers].map(Option::unwrap_or_default).concat();
     let texts = [rate, at_a_time, other, first].map(Option::unwrap_or_default).concat();
     let unit = answer.unit_of_times().unwrap_or_default();
     let of = if has_mean_window(report, answer, step) { "host mean" } else { "mean" };
@@ -564,7 +578,7 @@ pub(super) fn carried_fact(report: &Report) -> Option<String> {
 mod tests {
     use super::*;
     use crate::testing::rich;
-    use stage2_model::{LateDelays, Step, StepBefore, StepSeries};
+    use stage2_model::{LateDelays, Outliers, Step, StepBefore, StepSeries};
     use stage2_report::conclusions::Shown;
 
     #[test]
@@ -579,6 +593,11 @@ mod tests {
         (step.mean_ns, step.p99_ns) = (3_000_000, Some(3_910_000));
         assert!(start(&step).starts_with("host mean 3.00 ms per token (p50 2.15, longest 3.91"));
         let said = |report: &Report, answer: &StageAnswer| times(report, answer, &step);
+        let mut paused = report.clone();
+        let row = paused.stages.iter_mut().find(|row| row.stage == answer.stage).expect("a row");
+        row.outliers = Some(Outliers { count: 1, of: 16, percent: 43.66, ..Outliers::default() });
+        let hold = ", longest 3.91; 1 of 16 calls, an outlier, holds 43.7 % of this time)";
+        assert!(said(&paused, &answer).contains(hold), "{}", said(&paused, &answer));
         let outliers = [63, 126, 315, 378, 630].map(|number| Step { number, ..Step::default() });
         let stage = answer.stage.clone();
         report.step_series =
