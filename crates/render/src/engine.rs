@@ -132,7 +132,7 @@ fn kinds(kinds: &[EngineSteps]) -> String {
         .right("steps", |kind| count(kind.steps))
         .right("timed", |kind| kind.p50_ns.map(|_| count(timed(kind))))
         .right("p50_ms", |kind| time(kind.p50_ns))
-        .right("p99_ms", |kind| time(kind.p99_ns))
+        .right("p99_ms", |kind| tail(kind.p99_ns, timed(kind)))
         .right("tokens/s", |kind| kind.tokens_per_s.map(|rate| count(rate.round() as u64)))
         .right("requests that decode (mean)", |kind| some(kind.decode_requests_mean))
         .right("tokens of context of each (mean)", context)
@@ -332,8 +332,14 @@ fn table(rows: &[EngineStepRow]) -> String {
         .right("steps", |row| count(row.steps))
         .right("timed", |row| count(row.timed_steps))
         .right("p50_ms", |row| row.p50_ns.map(ms3))
-        .right("p99_ms", |row| row.p99_ns.map(ms3))
+        .right("p99_ms", |row| tail(row.p99_ns, row.timed_steps))
         .markdown()
+}
+
+/// The 99th percentile of so many values, which of fewer than 100 is the longest.
+fn tail(ns: Option<u64>, values: u64) -> Option<String> {
+    let longest = if values < 100 { " (longest)" } else { "" };
+    Some(ms3(ns?) + longest)
 }
 
 #[cfg(test)]
