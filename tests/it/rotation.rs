@@ -367,6 +367,11 @@ fn killed_within_a_piece() -> Running {
         wait_until("five pieces", || newest(guest.out()) >= 5);
         guest.signal(libc::SIGKILL);
         guest.ended();
+        // Of a piece that has just begun, not even the header may be there.
+        let is_empty = |path: &Path| path.metadata().is_ok_and(|file| file.len() == 0);
+        if cut::files(guest.out()).values().flatten().any(|(_, path)| is_empty(path)) {
+            continue;
+        }
         let (pieces, ..) = cut::read(guest.out());
         let last = pieces.last().expect("pieces");
         if !last.records.is_empty() && last.ending != Ending::Complete {
