@@ -134,7 +134,7 @@ fn no_secret_among_arguments_settings_and_variables_is_written_or_said() {
     assert!(sandbox.read("run.json").contains("[redacted]"));
     assert!(sandbox.read("run.json").contains("--max-new-tokens=128"), "what is none stays");
     let summary = sandbox.read("stakeholder_summary.md");
-    expect_parts(&summary, "summary", &["!max-new-tokens", "\n\n`env` · "]);
+    expect_parts(&summary, "summary", &["!max-new-tokens", "\n\n`env …` · "]);
     // Bundles of older versions hold them in run.json: new pages do not.
     let json = sandbox.read("run.json").replace("[redacted]", &format!("--token={SECRET}"));
     std::fs::write(run.join("run.json"), json).expect("run.json");
