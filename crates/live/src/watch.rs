@@ -139,7 +139,7 @@ impl Watch {
     /// second, so that the present is not old while the history is read.
     pub fn catch_up(&mut self) {
         let (began, budget) = (Instant::now(), self.catch_up_bytes.unwrap_or(CATCH_UP_BYTES));
-        self.tick_at(now_ns(), budget);
+        self.read_at(now_ns(), budget, 0);
         self.catch_up_bytes = Some(in_a_second(budget, began.elapsed()));
     }
 
@@ -192,10 +192,14 @@ impl Watch {
         }
     }
 
-    fn tick_at(&mut self, now_ns: u64, mut budget: u64) {
-        self.now_ns = now_ns;
+    fn tick_at(&mut self, now_ns: u64, budget: u64) {
         // Ticks are a second apart, other readings are not.
-        let ticks = u32::from(matches!(budget, TICK_BYTES | LAST_BYTES));
+        self.read_at(now_ns, budget, u32::from(matches!(budget, TICK_BYTES | LAST_BYTES)));
+    }
+
+    /// Reads at most so much. `ticks`: how many have passed with it, 0 or 1.
+    fn read_at(&mut self, now_ns: u64, mut budget: u64, ticks: u32) {
+        self.now_ns = now_ns;
         self.find();
         self.behind = 0;
         let count = self.files.len();
@@ -506,8 +510,7 @@ impl Watch {
 /// What is read in [`CATCH_UP`], where `bytes` took so long.
 fn in_a_second(bytes: u64, took: Duration) -> u64 {
     let rate = CATCH_UP.as_secs_f64() / took.as_secs_f64().max(1e-3);
-    // An odd number is no budget of a tick.
-    ((bytes as f64 * rate) as u64).clamp(CATCH_UP_LEAST, CATCH_UP_BYTES) | 1
+    ((bytes as f64 * rate) as u64).clamp(CATCH_UP_LEAST, CATCH_UP_BYTES)
 }
 
 fn now_ns() -> u64 {

@@ -14,7 +14,9 @@ use std::collections::HashSet;
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, counted, ms3, or_absent, percent1, shown_time, us3};
 use stage2_contract::text::{code, code_in_text, shorten, shorten_kernel};
-use stage2_model::{BottleneckKind, DeviceRow, Fact, ModelUse, OperatorRow, Report, StageRow};
+use stage2_model::{
+    BottleneckKind, DeviceRow, Fact, ModelUse, OperatorRow, Report, StageRow, times_faster,
+};
 use stage2_report::conclusions::Shown;
 use stage2_report::operators::stage1::{MeanStd, Stage1Aggregates};
 use stage2_report::roofline::takeaways::recommendations;
@@ -109,7 +111,7 @@ fn in_plain_words(report: &Report) -> Option<String> {
     let first = report.answer.first.as_ref().and_then(|first| {
         let stage = first.stage.as_deref().unwrap_or("the run");
         // An estimate as well: code that gets faster still takes some time.
-        let times = first.times().map(|times| times.replace("about ", "").replace("up to ", ""));
+        let times = first.factor.filter(|factor| factor.is_finite()).map(times_faster);
         let gain = times.map(|times| match first.is_in_tokens() {
             true => format!(" At best, that gives {times} the tokens/s in {stage}"),
             false => format!(" At best, that makes {stage} {times} faster"),
