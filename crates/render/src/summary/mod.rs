@@ -111,10 +111,14 @@ fn in_plain_words(report: &Report) -> Option<String> {
     let first = report.answer.first.as_ref().and_then(|first| {
         let stage = first.stage.as_deref().unwrap_or("the run");
         // An estimate as well: code that gets faster still takes some time.
-        let times = first.factor.filter(|factor| factor.is_finite()).map(times_faster);
-        let gain = times.map(|times| match first.is_in_tokens() {
-            true => format!(" At best, that gives {times} the tokens/s in {stage}"),
-            false => format!(" At best, that makes {stage} {times} faster"),
+        // Of a range, both ends are said.
+        let gain = first.times().map(|times| {
+            let one = times.strip_prefix("about ").or_else(|| times.strip_prefix("up to "));
+            (if one.is_some() { "At best, that" } else { "That" }, one.unwrap_or(&times).to_owned())
+        });
+        let gain = gain.map(|(that, times)| match first.is_in_tokens() {
+            true => format!(" {that} gives {times} the tokens/s in {stage}"),
+            false => format!(" {that} makes {stage} {times} faster"),
         });
         let what = facts::without_gain(&first.in_short)?;
         let marked = first.rule.less_unmarked(&report.answer.lead);
