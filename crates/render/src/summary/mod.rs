@@ -14,9 +14,7 @@ use std::collections::HashSet;
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, counted, ms3, or_absent, percent1, shown_time, us3};
 use stage2_contract::text::{code, code_in_text, shorten, shorten_kernel};
-use stage2_model::{
-    BottleneckKind, DeviceRow, Fact, ModelUse, OperatorRow, Report, StageRow, times_faster,
-};
+use stage2_model::{BottleneckKind, DeviceRow, Fact, ModelUse, OperatorRow, Report, StageRow};
 use stage2_report::conclusions::Shown;
 use stage2_report::operators::stage1::{MeanStd, Stage1Aggregates};
 use stage2_report::roofline::takeaways::recommendations;
