@@ -12,6 +12,7 @@ mod engine;
 mod figure;
 pub mod finding;
 mod host;
+pub mod json;
 mod kernel_id;
 mod kernel_table;
 pub mod kernels;

@@ -14,7 +14,6 @@ mod headline;
 mod host;
 mod html;
 mod job;
-mod json;
 mod kernels;
 mod names;
 pub mod operators;
@@ -44,7 +43,7 @@ use std::sync::LazyLock;
 
 use crate::names::Names;
 use anyhow::Context as _;
-use stage2_model::{Operators, Report, Timelines};
+use stage2_model::{Operators, Report, Timelines, json};
 use stage2_packed::Packed;
 use stage2_read::files::{remedy, stream_whole};
 use stage2_read::threads;

@@ -16,7 +16,7 @@ const OBJECTS: usize = 2;
 ///
 /// # Errors
 /// When `sink` cannot be written.
-pub(super) fn write(sink: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
+pub fn write(sink: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
     let formatter = Folding { depth: 0, outer: PrettyFormatter::new() };
     value.serialize(&mut Serializer::with_formatter(&mut *sink, formatter))?;
     sink.write_all(b"\n")
