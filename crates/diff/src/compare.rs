@@ -143,7 +143,8 @@ pub fn compare(
     }
     comparison.run.iter_mut().for_each(|metric| metric.word = metric.word().to_owned());
     comparison.verdict = verdict(&comparison);
-    comparison.lines = lines(&comparison);
+    let first = before.first().and_then(|run| Some((run.label, run.report.answer.first.as_ref()?)));
+    comparison.lines = lines(&comparison, first);
     comparison.stages.iter_mut().for_each(StageChange::withdraw);
     Ok(comparison)
 }

@@ -1,9 +1,9 @@
-//! A comparison -> its seven lines, and its numbers as words.
+//! A comparison -> its lines, and its numbers as words.
 
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, counted};
 use stage2_contract::text::{listed, shorten, shorten_kernel};
-use stage2_model::{AnswerLine, Severity};
+use stage2_model::{AnswerLine, FirstStep, Severity};
 
 use crate::comparability::{NOT_INTERLEAVED, ORDER_OF_RUNS};
 use crate::comparison::{
@@ -13,14 +13,16 @@ use crate::comparison::{
 use crate::judged::{GONE, NOT_COMPARABLE, Verdict, either};
 use crate::next::next;
 use crate::noise::{ALPHA, is_tested, largest_p, median, smallest_p};
-use crate::verdict::{NAME_LIMIT, STAGES, STEP, is_unjudged, time_of, timed, versus};
+use crate::verdict::{NAME_LIMIT, STAGES, STEP, change_ns, is_unjudged, time_of, timed, versus};
 
 const ABSENT: &str = "not known";
 
-pub(crate) fn lines(of: &Comparison) -> Vec<AnswerLine> {
+/// `first`: what a run before the change was advised to do first, and the name of the run.
+pub(crate) fn lines(of: &Comparison, first: Option<(&str, &FirstStep)>) -> Vec<AnswerLine> {
     let line = |label: &str, text: String| AnswerLine { label: label.to_owned(), text };
     let stages = of.of_model();
-    vec![
+    let advice = first.and_then(|(run, first)| Some(line("advice", advice(of, run, first)?)));
+    let mut all = vec![
         line("time", time(&stages)),
         line("window", window(&stages)),
         line("kernels", kernels(of, &stages)),
@@ -28,7 +30,25 @@ pub(crate) fn lines(of: &Comparison) -> Vec<AnswerLine> {
         line("comparable", comparable(of)),
         line("noise", noise(of)),
         line("next", next(of)),
-    ]
+    ];
+    all.splice(1..1, advice);
+    all
+}
+
+/// What the step was to gain by the first advice, next to what became of it: the same mean on both sides. The change
+/// need not have followed the advice.
+fn advice(of: &Comparison, run: &str, first: &FirstStep) -> Option<String> {
+    first.saved()?;
+    let stage = of.stages.iter().find(|stage| Some(&stage.stage) == first.stage.as_ref())?;
+    let comparable = of.unlike.is_empty() && stage.other_work.is_none();
+    let window = stage.metric("window_ms").filter(|_| comparable)?;
+    let (ns, per) = (change_ns(window)?, stage.per_word());
+    Some(format!(
+        "{run}: {}; measured: {} {} per {per}",
+        first.in_short,
+        name(stage),
+        signed_time(ns)
+    ))
 }
 
 /// What a time is a part of; nothing where it is that of the whole step.

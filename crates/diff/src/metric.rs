@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use stage2_model::{DeviceRow, HostOtherWork, Report, StageEnergy, StageRow, WindowKind};
+use stage2_model::{
+    DeviceRow, HostOtherWork, Report, Role, Spread as Latencies, StageEnergy, StageRow, WindowKind,
+};
 
 use crate::causes::CauseNames;
 use crate::comparison::{Better, MetricUnit};
@@ -38,6 +40,7 @@ const STAGE_METRICS: &[Kind] = &[
     kind("step_p99_ms", "99th percentile", Ms, Lower),
     kind("token_ms", "median time", Ms, Lower),
     kind("ttft_ms", "median time to first token", Ms, Lower),
+    kind("tpot_ms", "median time per output token of a request", Ms, Lower),
     kind("tokens_per_s", "tokens per second", PerSecond, Higher),
     kind("host_ms", "mean host time", Ms, Lower),
     kind("window_ms", "window", Ms, Lower),
@@ -94,6 +97,7 @@ pub(crate) const RUN_METRICS: &[Kind] = &[
     kind("kernel_ms", "kernel time", Ms, Neither),
     kind("generated_tokens_per_s", "generated tokens per second", PerSecond, Higher),
     kind("mfu_percent", "MFU", Percent, Higher),
+    kind("request_ms", "median time of a request", Ms, Lower),
 ];
 
 /// A metric of kernels of a class: `class_gemm_ms`.
@@ -121,6 +125,7 @@ pub(crate) fn why_absent(name: &str) -> &'static str {
         "token_ms" | "tokens_per_s" | "generated_tokens_per_s" => "its tokens are not known",
         "mfu_percent" | "mbu_percent" => "its model, tokens or GPU peaks are not known",
         "ttft_ms" => "it has no ranges of requests",
+        "tpot_ms" | "request_ms" => "its engine recorded no requests",
         "energy_j" | "power_w" | "sm_clock_mhz" => "NVML was not read, or not often enough",
         "gpu_busy_percent" | "idle_ms" | "launch_gaps_ms" => "its report gives no idle time",
         "other_work_ms" => "its host was not sampled, or too rarely",
@@ -156,11 +161,13 @@ pub(crate) enum Origin {
 }
 
 /// Times of a step, and amounts of it over its time.
-const OF_STEPS: [&str; 7] = [
+const OF_STEPS: [&str; 9] = [
     "step_ms",
     "step_mean_ms",
     "token_ms",
     "ttft_ms",
+    "tpot_ms",
+    "request_ms",
     "tokens_per_s",
     "mfu_percent",
     "mbu_percent",
@@ -234,6 +241,17 @@ fn launches_as_many(view: &StageView<'_>) -> bool {
 /// Standard error of a number relative to it, and the observations behind it.
 pub(crate) type RelativeError = Option<(f64, u64)>;
 
+/// The error of the median of times, from the distance to their 90th percentile, which one slow request does not move.
+fn error_of(times: &Latencies) -> RelativeError {
+    let (median, p90) = times.p50_ns.zip(times.p90_ns).filter(|(median, _)| *median > 0)?;
+    let deviation = p90.saturating_sub(median) as f64 / P90_DEVIATIONS;
+    let error = deviation / (times.count.max(1) as f64).sqrt();
+    Some((error * MEDIAN_ERROR / median as f64, times.count))
+}
+
+/// Standard deviations from the median of a normal distribution to its 90th percentile.
+const P90_DEVIATIONS: f64 = 1.2816;
+
 /// Adds the times of the steps and what follows from them. All have the error of the median, the larger one: what is one
 /// measurement has one judgement.
 fn of_steps(view: &StageView<'_>, found: &mut Found) -> RelativeError {
@@ -257,11 +275,15 @@ fn of_steps(view: &StageView<'_>, found: &mut Found) -> RelativeError {
         let token = view.tokens_per_step().map(|tokens| median / tokens / NS_PER_MS);
         found.noisy("token_ms", token, of_median);
         let first = view.time_to_first_token_ns().map(|ns| ns / NS_PER_MS);
-        found.noisy("ttft_ms", first, of_median);
+        let of_requests = view.requests().and_then(|requests| error_of(&requests.first_token));
+        found.noisy("ttft_ms", first, of_requests.or(of_median));
         found.noisy("tokens_per_s", view.tokens_per_s(), of_median);
     } else {
         found.add("ttft_ms", view.time_to_first_token_ns().map(|ns| ns / NS_PER_MS));
         found.add("tokens_per_s", view.tokens_per_s());
+    }
+    if let Some(requests) = view.requests().filter(|_| view.role() == Role::Decode) {
+        found.spread("tpot_ms", &requests.token);
     }
     let closed = view.row.instances.zip(view.row.host_total_ns).and_then(|(all, total)| {
         let closed = all.saturating_sub(view.row.unclosed.unwrap_or(0));
@@ -317,7 +339,7 @@ fn of_window(
 /// Idle time that no named cause has, as the bar of a report calls it.
 pub const REST_OF_IDLE: &str = "smaller and unknown causes";
 /// Samples that a cause without a name may have had, as one standard error.
-const UNNAMED_SAMPLES: f64 = 2.0;
+const UNSEEN_SAMPLES: f64 = 2.0;
 
 /// The idle time of a stage by cause, and the work of other stages, ms; nothing where the host was not sampled, or not often enough.
 pub(crate) fn of_host(
@@ -328,11 +350,16 @@ pub(crate) fn of_host(
     let value = |name: &str| metrics.get(name).map(|metric| metric.value);
     let idle_ms = value("idle_ms")? + value("other_work_ms").unwrap_or(0.0);
     let host = view.host.filter(|host| !host.causes.is_empty())?;
-    // What no sample tells may be among the causes that are too small to name.
-    let absent = (0.0, UNNAMED_SAMPLES / host.samples.max(1) as f64);
+    // What no sample tells may still have happened.
+    let absent = (0.0, UNSEEN_SAMPLES / host.samples.max(1) as f64);
     let mut shares: BTreeMap<String, (f64, f64)> = BTreeMap::new();
-    for cause in host.causes_with_other_work().iter().filter(|cause| cause.is_finding()) {
-        let (share, error) = shares.entry(causes.name(cause)).or_default();
+    let small = host.small_causes.iter().map(|cause| host.of_all_time(cause));
+    for cause in host.causes_with_other_work().into_iter().chain(small) {
+        let name = causes.name(&cause);
+        if !cause.is_finding() || !causes.all.contains(&name) {
+            continue;
+        }
+        let (share, error) = shares.entry(name).or_default();
         *share += cause.percent / 100.0;
         *error = error.hypot(cause.error_percent / 100.0);
     }
@@ -407,6 +434,9 @@ pub(crate) fn of_run(report: &Report) -> BTreeMap<String, Measured> {
         found.add("generated_tokens_per_s", model.generated_tokens_per_s.value());
         found.add("mfu_percent", model.mfu_wall.value().map(|share| share * 100.0));
     }
+    if let Some(requests) = report.engine.as_ref().and_then(|engine| engine.requests.as_ref()) {
+        found.spread("request_ms", &requests.total);
+    }
     found.0
 }
 
@@ -433,6 +463,11 @@ impl Found {
         let spread = value.and_then(|value| spread_of(value, error));
         let origin = if spread.is_some() { Origin::Samples } else { Origin::OneValue };
         self.insert(name, value, spread, origin);
+    }
+
+    /// The median of times.
+    fn spread(&mut self, name: &str, times: &Latencies) {
+        self.noisy(name, times.p50_ns.map(|ns| ns as f64 / NS_PER_MS), error_of(times));
     }
 
     /// Gives what a run has once the noise of its warm steps: to what is of a whole step in proportion, and to a part of

@@ -353,6 +353,9 @@ fn noise_text(noise: Noise, interval: Option<[f64; 2]>, before_ns: f64) -> Optio
         (NoiseMethod::FivePercent | NoiseMethod::Instances, _, Some(least)) if is_known => {
             Some(format!("± {:.1} %", percent(least)))
         }
+        (NoiseMethod::FivePercent | NoiseMethod::Instances, _, Some(least)) => {
+            Some(format!("± {:.3} ms", least / NS_PER_MS))
+        }
         _ => noise.p_value.map(|p| format!("p = {p:.3}")),
     }
 }

@@ -4,8 +4,9 @@
 use std::collections::{BTreeSet, HashMap};
 
 use stage2_model::{
-    Figure, HostStage, P99_VALUES, PathRow, Report, Role, Rule, StageAnswer, StageEnergy, StageRow,
-    StageUtilisation, StepTimes, StepUnit, WindowSplit, is_first_token_range,
+    EngineRequests, Figure, HostStage, P99_VALUES, PathRow, Report, Role, Rule, StageAnswer,
+    StageEnergy, StageRow, StageUtilisation, StepTimes, StepUnit, WindowSplit,
+    is_first_token_range,
 };
 
 use crate::comparison::Per;
@@ -183,6 +184,12 @@ impl<'r> StageView<'r> {
     /// another number: without ranges from arrival to first token it is not known.
     pub(crate) fn time_to_first_token_ns(&self) -> Option<f64> {
         self.answer.filter(|_| self.has_requests)?.time_to_first_token_ns.value()
+    }
+
+    /// The requests of the engine that the stage is of; nothing of other stages.
+    pub(crate) fn requests(&self) -> Option<&'r EngineRequests> {
+        let is_of_engine = matches!(self.role(), Role::Prefill | Role::Decode);
+        self.report.engine.as_ref().filter(|_| is_of_engine)?.requests.as_ref()
     }
 
     pub(crate) fn window(&self) -> Option<&'r WindowSplit> {

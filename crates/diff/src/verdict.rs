@@ -392,7 +392,7 @@ fn held(metric: &MetricChange, is_open: bool) -> String {
 }
 
 /// By how much a time changed, ns; nothing of other numbers.
-fn change_ns(metric: &MetricChange) -> Option<f64> {
+pub(crate) fn change_ns(metric: &MetricChange) -> Option<f64> {
     metric.change.filter(|_| metric.unit == MetricUnit::Ms).map(|ms| ms * 1e6)
 }
 

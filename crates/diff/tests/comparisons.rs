@@ -9,11 +9,11 @@ use stage2_diff::{
 };
 use stage2_model::finding::Id;
 use stage2_model::{
-    Absent, Bottleneck, CaptureRow, ClockLimit, ClockUse, EngineRun, EngineSteps, Fact, Figure,
-    Floor, GraphRow, HostCause, HostCauseKind, HostFrame, HostOtherWork, HostProcess, HostStage,
-    HostUse, KernelRow, MemoryRow, PathKind, PathRow, ReadSpan, Report, Role, Rule, SCHEMA,
-    SCHEMA_VERSION, SampledCounters, Severity, StageAnswer, StageEnergy, StageNumbers, StageRow,
-    Status, StepTimes, StepUnit, Takeaway, Times, WarmRow,
+    Absent, Bottleneck, CaptureRow, ClockLimit, ClockUse, EngineRequests, EngineRun, EngineSteps,
+    Fact, Figure, Floor, GraphRow, HostCause, HostCauseKind, HostFrame, HostOtherWork, HostProcess,
+    HostStage, HostUse, KernelRow, MemoryRow, PathKind, PathRow, ReadSpan, Report, Role, Rule,
+    SCHEMA, SCHEMA_VERSION, SampledCounters, Severity, Spread, StageAnswer, StageEnergy,
+    StageNumbers, StageRow, Status, StepTimes, StepUnit, Takeaway, Times, WarmRow,
 };
 
 /// Calls and total time of kernels of a stage, by name.
@@ -214,6 +214,57 @@ fn a_cause_is_judged_only_among_runs_whose_stage_moved() {
     assert_eq!(judged(&[&before], &[&slow]).1, Verdict::Increased);
     assert_eq!(judged(&[&before], &[&slower(with_host(212, 43.0, 20.0))]).1, Verdict::None);
     assert_eq!(judged(&[&before, &before], &[&slow, &slow]).1, Verdict::Increased);
+}
+
+#[test]
+fn a_cause_that_was_too_small_for_a_row_is_not_new() {
+    let (mut before, after) = (with_host(212, 40.0, 0.0), slower(with_host(212, 40.0, 30.0)));
+    let gil = |before: &Report| {
+        let found = diff(&[before], &[&after], &[], false);
+        let parts = found.stages[0].parts();
+        let part = parts.rows.iter().find(|part| part.cause.is_some_and(|is| is.contains("GIL")));
+        let part = part.expect("a cause");
+        (part.word(), (part.sides_ns[0] / 1e3).round(), part.noise_text())
+    };
+    // Nothing is known of a percentage of nothing.
+    assert_eq!(gil(&before), ("new", 0.0, Some("± 0.240 ms".to_owned())));
+    let stage = &mut before.host.as_mut().expect("samples").stages[0];
+    stage.small_causes = vec![HostCause {
+        kind: HostCauseKind::Gil,
+        percent: 3.0,
+        error_percent: 2.0,
+        ..HostCause::default()
+    }];
+    let (word, us, _) = gil(&before);
+    assert_eq!((word, us), ("longer", 180.0));
+}
+
+#[test]
+fn what_clients_of_a_server_see_is_compared() {
+    let of = |scale: u64| {
+        let mut report = report(&[("decode", 4, 10_000_000 * scale, Vec::new())]);
+        report.answer.stages.push(StageAnswer { role: Role::Decode, ..answer("decode") });
+        let spread = |ns: u64| Spread {
+            count: 16,
+            p50_ns: Some(ns),
+            p90_ns: Some(ns + ns / 100),
+            ..Spread::default()
+        };
+        let requests = EngineRequests {
+            requests: 16,
+            token: spread(10_000_000 * scale),
+            total: spread(300_000_000),
+            ..EngineRequests::default()
+        };
+        report.engine = Some(EngineRun { requests: Some(requests), ..EngineRun::default() });
+        report
+    };
+    let found = diff(&[&of(1)], &[&of(2)], &["decode.tpot_ms>+5%"], false);
+    let token = found.stages[0].metric("tpot_ms").expect("a time");
+    let total = found.run.iter().find(|row| row.metric == "request_ms").expect("a time");
+    assert_eq!((token.before, token.after, &*token.word), (Some(10.0), Some(20.0), "longer"));
+    assert_eq!((total.before, &*total.word), (Some(300.0), "equal"));
+    assert_eq!(found.conditions[0].outcome, Outcome::Failed);
 }
 
 #[test]

@@ -66,6 +66,10 @@ pub struct HostStage {
     /// The causes of the idle time, the largest first: they add up to 100 %. Empty: there are too few
     /// samples.
     pub causes: Vec<HostCause>,
+    /// Those that are one row among them, [`HostCauseKind::Small`], without their stacks: in another run they may be
+    /// large enough for a row.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub small_causes: Vec<HostCause>,
     /// The largest causes of the idle time of outliers that are left out, as shares of that time; empty: there are
     /// none, or too few samples of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -107,19 +111,23 @@ impl HostOtherWork {
 impl HostStage {
     /// The causes as shares of all time in which no work of the stage ran, with the work of other stages among them.
     pub fn causes_with_other_work(&self) -> Vec<HostCause> {
-        let Some(HostOtherWork { percent, launch_gaps_percent }) = self.other_work else {
-            return self.causes.clone();
-        };
-        let part = 1.0 - percent.clamp(0.0, 100.0) / 100.0;
-        let of_all = |cause: &HostCause| HostCause {
+        let other = self.other_work.map(|HostOtherWork { percent, launch_gaps_percent }| {
+            let kind = HostCauseKind::OtherWork;
+            HostCause { kind, percent, launch_gaps_percent, ..HostCause::default() }
+        });
+        self.causes.iter().map(|cause| self.of_all_time(cause)).chain(other).collect()
+    }
+
+    /// A cause as a share of all time in which no work of the stage ran.
+    pub fn of_all_time(&self, cause: &HostCause) -> HostCause {
+        let other = self.other_work.map_or(0.0, |other| other.percent);
+        let part = 1.0 - other.clamp(0.0, 100.0) / 100.0;
+        HostCause {
             percent: cause.percent * part,
             error_percent: cause.error_percent * part,
             launch_gaps_percent: cause.launch_gaps_percent * part,
             ..cause.clone()
-        };
-        let kind = HostCauseKind::OtherWork;
-        let other = HostCause { kind, percent, launch_gaps_percent, ..HostCause::default() };
-        self.causes.iter().map(of_all).chain([other]).collect()
+        }
     }
 
     /// Whether the launching threads hardly ever wait for the GPU. Then the host alone sets the pace: without a

@@ -179,11 +179,12 @@ Examples:
   stage2-launch diff baseline:main latest --fail-if 'decode.step_ms>+5%+0.2ms'
   stage2-launch diff before after --expect 'decode.step_ms<-20%'
 
-Metrics of a stage: step_ms step_mean_ms step_p99_ms token_ms ttft_ms
+Metrics of a stage: step_ms step_mean_ms step_p99_ms token_ms ttft_ms tpot_ms
 tokens_per_s host_ms window_ms gpu_busy_ms gpu_busy_percent idle_ms
 launch_gaps_ms kernels kernel_ms class_gemm_ms mfu_percent mbu_percent energy_j
 power_w. Of the run: run.duration_ms run.gpu_span_ms run.gpu_busy_ms
-run.kernels run.generated_tokens_per_s. docs/diff.md explains them.
+run.kernels run.generated_tokens_per_s run.request_ms. docs/diff.md explains
+them.
 
 Exit status: 0 when no condition failed and every expected change is there (a
 change that may be noise fails only with --strict); 1 otherwise, also when one

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use stage2_diff::{
-    ComparedRun, Comparison, ConditionResult, Diff, Difference, GONE, MetricChange, NOT_COMPARED,
-    Outcome, Outlook, PartChange, Parts, Presence, StageChange, WorkChange, digits_to_subtract,
-    signed,
+    ComparedRun, Comparison, ConditionResult, Diff, Difference, NOT_COMPARED, Outcome, Outlook,
+    PartChange, Parts, Presence, StageChange, WorkChange, digits_to_subtract, signed,
 };
-use stage2_model::{AnswerLine, Severity, times_faster};
+use stage2_model::{AnswerLine, Severity};
 
 use super::tables::{
     OfRuns, condition_table, details, of_runs, other_tables, run_values, shown_stages, stage_table,
@@ -15,7 +14,7 @@ use super::tables::{
 use super::{
     COMMAND, OTHERWISE, REST, SideFacts, in_folder, option_of, page_title, parts as named, said,
     screen, sides,
-    words::{MEANS, words},
+    words::{MEANS, in_words, words},
 };
 use crate::html::markdown::{attribute, html as from_markdown, text as escaped};
 use crate::packed;
@@ -33,7 +32,7 @@ const LEAST_KERNEL_BAR: f64 = 0.05;
 /// Percent of the width from which a colour is seen.
 const LEAST_BAR: f64 = 0.5;
 /// Lines in the box of the verdict, and those below the first picture; the tables have the others.
-const FIRST_LINES: [&str; 3] = ["comparable", "next", screen::RECORD];
+const FIRST_LINES: [&str; 4] = ["advice", "comparable", "next", screen::RECORD];
 const OTHER_LINES: [&str; 2] = ["noise", "kernels"];
 
 /// One page for a browser that needs no network and no script.
@@ -210,6 +209,7 @@ fn comparison(
         true => String::new(),
         false => format!("<div{}>\n{}</div>\n", id("conditions"), marked(&condition_table(of))),
     };
+    let confirmed = if of.is_of_two_runs() { "; not confirmed by several runs" } else { "" };
     let all = [&conditions_of, &runs, &picture, &numbers, &others];
     let is_there = |(at, _): &(&str, &str)| {
         ["sides", "stages"].contains(at) || all.iter().any(|html| html.contains(&id(at)))
@@ -227,7 +227,8 @@ fn comparison(
         conditions(of) + &caution.unwrap_or_default(),
         kind(of),
         with_code(&tied(&of.verdict), escaped),
-        in_words(of).map_or_else(String::new, |said| format!("<p>{}</p>\n", escaped(&said))),
+        in_words(of, BAR_NAME_CHARS)
+            .map_or_else(String::new, |said| format!("<p>{}{confirmed}.</p>\n", escaped(&said))),
         lines(&FIRST_LINES),
         id("stages"),
         by_column(&marked(&stage_table(of))),
@@ -235,54 +236,6 @@ fn comparison(
         id("sides"),
         both_sides(of, reports),
     )
-}
-
-/// `decode is 1.39x faster, not confirmed by several runs; gone: idle: priority (sorting_scheduler.py), -0.89 ms`: the
-/// verdict for those who do not compare often, with the largest part that only one side has, and what became of other
-/// stages.
-fn in_words(of: &Comparison) -> Option<String> {
-    let changed = || of.stages.iter().find(|stage| changed_time(stage).is_some());
-    let stage = screen::pictured(of).or_else(changed).filter(|_| of.unlike.is_empty())?;
-    let (time, before, after) = changed_time(stage)?;
-    let pace = |stage: &StageChange, before: f64, after: f64| {
-        let (factor, pace) = match after < before {
-            true => (before / after, "faster"),
-            false => (after / before, "slower"),
-        };
-        format!("{} is {} {pace}", stage.stage, times_faster(factor))
-    };
-    let confirmed = match time.is_tested() {
-        true => "",
-        false => ", not confirmed by several runs",
-    };
-    let parts = stage.parts();
-    // In the direction of the whole: what went away made it faster.
-    let (side, word) = if after < before { (1, GONE) } else { (0, "new") };
-    let told = parts.rows.iter().take(parts.told);
-    let only = told.filter(|part| part.is_beyond_noise() && part.sides_ns.get(side) == Some(&0.0));
-    let most = only.max_by(|a, b| a.change_ns.abs().total_cmp(&b.change_ns.abs()));
-    let most = most.map_or_else(String::new, |part| {
-        let name = named::part_name(stage, part, BAR_NAME_CHARS);
-        format!("; {word}: {name}, {} ms", signed(part.change_ns / 1e6, 2))
-    });
-    let others = of.stages.iter().filter(|other| other.stage != stage.stage);
-    let others = others.filter_map(|other| {
-        let (_, before, after) = changed_time(other)?;
-        Some(format!("; {}", pace(other, before, after)))
-    });
-    let others: String = others.take(OTHER_STAGES).collect();
-    Some(format!("{}{confirmed}{most}{others}.", pace(stage, before, after)))
-}
-
-/// Stages besides the first one that the sentence below the verdict has.
-const OTHER_STAGES: usize = 2;
-
-/// The time of a stage before and after, if it changed beyond noise and both sides do the same work.
-fn changed_time(stage: &StageChange) -> Option<(&MetricChange, f64, f64)> {
-    let time =
-        stage.time().filter(|time| time.verdict.is_change() && stage.other_work.is_none())?;
-    let (before, after) = time.before.zip(time.after).filter(|(a, b)| *a > 0.0 && *b > 0.0)?;
-    Some((time, before, after))
 }
 
 /// The sections of the page of a pair.

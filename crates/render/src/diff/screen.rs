@@ -12,6 +12,7 @@ use stage2_model::{AnswerLine, Severity};
 
 use super::parts::{Room, Shown, part_name, shown_parts, sign_less, whole, why_open};
 use super::tables::{ONE_VALUE, is_shown, is_unlike, rate, side_cells, stage_time, value_cell};
+use super::words::in_words;
 use super::{COMMAND, page_title, title};
 
 /// Columns of the whole page, and of a terminal whose width is not known.
@@ -20,6 +21,8 @@ pub const WIDTH: usize = 80;
 const WIDTHS: (usize, usize) = (60, 160);
 /// Lines of a terminal whose height is not known, and the least that a screen is made for.
 const HEIGHT: usize = 24;
+/// Lines of a terminal with room for what is not the main thing.
+const ROOMY: usize = 32;
 /// Lines of the command and of the prompt.
 const PROMPTS: usize = 2;
 /// Conditions that passed and share a sentence: fewer have a line each.
@@ -102,6 +105,8 @@ const CUT: &str = "; more: --full";
 /// Lines of the verdict, and of the caution before it.
 const VERDICT: usize = 4;
 const CAUTION: usize = 2;
+/// Characters of the part that most of a change is in.
+const PART_CHARS: usize = 60;
 /// Lines of what the bars add up to.
 const HEAD: usize = 2;
 
@@ -126,7 +131,7 @@ pub(super) fn screen(of: &Comparison, width: usize, height: usize) -> Vec<String
     let is_warned = of.differences.iter().any(is_weighty);
     let others = if is_warned { &WARNED[..] } else { &NOT_WARNED[..] };
     let mut lines = vec![short_title(of, width - 1)];
-    lines.extend(top(of, width, (CAUTION, VERDICT)));
+    lines.extend(top(of, width, (CAUTION, VERDICT), height >= ROOMY));
     let with = |(most, limits, spared): &Layout, is_close: bool| {
         let mut all = lines.clone();
         all.extend(bars(of, width, *most, *spared, "--full"));
@@ -219,7 +224,7 @@ fn short_title(of: &Comparison, limit: usize) -> String {
 /// The screen below its title with nothing left out.
 pub(super) fn picture(of: &Comparison, width: usize) -> Vec<String> {
     let width = width.clamp(WIDTHS.0, WIDTHS.1);
-    let mut lines = top(of, width, (usize::MAX, usize::MAX));
+    let mut lines = top(of, width, (usize::MAX, usize::MAX), true);
     lines.extend(bars(of, width, BARS, Nothing, "a table below"));
     lines.push(String::new());
     // The rows of the stages have the times.
@@ -230,18 +235,22 @@ pub(super) fn picture(of: &Comparison, width: usize) -> Vec<String> {
 }
 
 /// The verdict, what is to be known before it, and the times of the stages.
-fn top(of: &Comparison, width: usize, most: (usize, usize)) -> Vec<String> {
+fn top(of: &Comparison, width: usize, most: (usize, usize), with_latencies: bool) -> Vec<String> {
     let caution = of.caution().unwrap_or_default();
     let mut lines = fitted(&caution, width - 1, most.0);
     lines.retain(|line| !line.is_empty());
     lines.extend(fitted(&of.verdict, width - 1, most.1));
+    if let Some(said) = in_words(of, PART_CHARS) {
+        lines.extend(fitted(&said, width - 1, most.1));
+    }
     lines.push(String::new());
-    lines.extend(stages(of, width));
+    lines.extend(stages(of, width, with_latencies));
     lines
 }
 
-/// A line for the time of each stage, and for its tokens per second.
-fn stages(of: &Comparison, width: usize) -> Vec<String> {
+/// A line for the time of each stage, and for its tokens per second; where there is room, for what the clients of a
+/// server see of it.
+fn stages(of: &Comparison, width: usize, with_latencies: bool) -> Vec<String> {
     let all = of.of_model();
     let (shown, others) = all.split_at(STAGES.min(all.len()));
     let mut rows: Vec<[String; 5]> = Vec::new();
@@ -278,6 +287,9 @@ fn stages(of: &Comparison, width: usize) -> Vec<String> {
                         deciding.push(rows.len());
                     }
                     rows.push(row(String::new(), "mean ", rate, "tokens/s", stage));
+                }
+                for (number, label) in latencies(stage).filter(|_| with_latencies) {
+                    rows.push(row(String::new(), label, number, "ms", stage));
                 }
                 continue;
             }
@@ -336,6 +348,17 @@ fn stages(of: &Comparison, width: usize) -> Vec<String> {
         lines.push(format!("{} on the whole page (--full)", counted(more as u64, "more stage")));
     }
     lines
+}
+
+/// The times that a client of a server sees, in the stage that they are of, with their labels.
+fn latencies(stage: &StageChange) -> impl Iterator<Item = (&MetricChange, &'static str)> {
+    let known = |(name, label)| {
+        let number = stage.metric(name).filter(|number| number.change.is_some())?;
+        Some((number, label))
+    };
+    [("ttft_ms", "p50 first token "), ("tpot_ms", "p50 per output token ")]
+        .into_iter()
+        .filter_map(known)
 }
 
 /// Between two columns, and where one more would not fit otherwise.

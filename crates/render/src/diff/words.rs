@@ -1,8 +1,62 @@
 //! What the words and numbers of a page mean.
 
-use stage2_diff::Comparison;
+use stage2_diff::{Comparison, GONE, MetricChange, StageChange, signed_time};
+use stage2_model::times_faster;
 
+use super::{parts, screen};
 use crate::table::paragraph;
+
+/// `decode is 1.39x faster (gone: idle: priority (sorting_scheduler.py), -0.89 ms); prefill is 1.22x slower (mostly idle:
+/// launch gaps, +2.77 ms)`: the verdict for those who do not compare often, with the part that most of each change is in.
+pub(super) fn in_words(of: &Comparison, name_chars: usize) -> Option<String> {
+    let changed = || of.stages.iter().find(|stage| changed_time(stage).is_some());
+    let first = screen::pictured(of).or_else(changed).filter(|_| of.unlike.is_empty())?;
+    let pace = |stage: &StageChange| {
+        let (_, before, after) = changed_time(stage)?;
+        let (factor, pace) = match after < before {
+            true => (before / after, "faster"),
+            false => (after / before, "slower"),
+        };
+        let why = main_part(stage, after < before, name_chars);
+        let why = why.map_or_else(String::new, |why| format!(" ({why})"));
+        Some(format!("{} is {} {pace}{why}", stage.stage, times_faster(factor)))
+    };
+    let others = of.stages.iter().filter(|other| other.stage != first.stage);
+    let others = others.filter_map(pace).take(OTHER_STAGES);
+    Some([pace(first)?].into_iter().chain(others).collect::<Vec<_>>().join("; "))
+}
+
+/// Stages besides the first one that the sentence below the verdict has.
+const OTHER_STAGES: usize = 2;
+
+/// The time of a stage before and after, if it changed beyond noise and both sides do the same work.
+fn changed_time(stage: &StageChange) -> Option<(&MetricChange, f64, f64)> {
+    let time =
+        stage.time().filter(|time| time.verdict.is_change() && stage.other_work.is_none())?;
+    let (before, after) = time.before.zip(time.after).filter(|(a, b)| *a > 0.0 && *b > 0.0)?;
+    Some((time, before, after))
+}
+
+/// The part that most of the change of a stage is in. What only one side has comes first: it is the change itself.
+fn main_part(stage: &StageChange, is_faster: bool, name_chars: usize) -> Option<String> {
+    let parts = stage.parts();
+    let with_it = parts.rows.iter().filter(|part| (part.change_ns < 0.0) == is_faster);
+    let largest = with_it.max_by(|a, b| a.change_ns.abs().total_cmp(&b.change_ns.abs()))?;
+    // In the direction of the whole: what went away made it faster.
+    let (side, word) = if is_faster { (1, GONE) } else { (0, "new") };
+    let is_only = largest.is_beyond_noise() && largest.sides_ns.get(side) == Some(&0.0);
+    let is_most = largest.change_ns / parts.change_ns >= MOST;
+    let what = match is_only {
+        true => format!("{word}: "),
+        false if is_most => "mostly ".to_owned(),
+        false => return None,
+    };
+    let name = parts::part_name(stage, largest, name_chars);
+    Some(format!("{what}{name}, {}", signed_time(largest.change_ns)))
+}
+
+/// Share of a change from which a part is most of it.
+const MOST: f64 = 0.5;
 
 /// What the words of the differences on a page mean.
 pub(super) fn words(page: &str) -> String {

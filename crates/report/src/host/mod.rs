@@ -515,7 +515,7 @@ impl Stage {
         } else if outliers.idle.samples.saturating_add(outliers.in_calls.samples)
             >= HOST_SAMPLES_LEAST
         {
-            outlier_causes =
+            (outlier_causes, _) =
                 causes(&outliers, &Shares::of(&outliers, None, 1.0), frames, processes);
             outlier_causes.truncate(OUTLIER_CAUSES);
         }
@@ -540,6 +540,10 @@ impl Stage {
             gaps_ns + longer_ns
         });
         let stacks = stack_times(&part, &shares, frames, names);
+        let (causes, small_causes) = match is_enough {
+            true => causes(&part, &shares, frames, processes),
+            false => Default::default(),
+        };
         HostStage {
             stage: row.stage.clone(),
             window_ns,
@@ -549,7 +553,8 @@ impl Stage {
             samples: samples(&part),
             covered_percent: covered * 100.0,
             waits_for_work_percent: part.waits_for_work.percent_of(&part.all).0,
-            causes: if is_enough { causes(&part, &shares, frames, processes) } else { Vec::new() },
+            causes,
+            small_causes,
             advice: if is_enough { advice::advice(&part, &shares, frames) } else { Vec::new() },
             outlier_causes,
             stacks,
@@ -596,13 +601,14 @@ impl Shares {
     }
 }
 
-/// The causes, which add up to 100 %: of time that no sample stands for nothing is known, unless it is in calls.
+/// The causes, which add up to 100 %: of time that no sample stands for nothing is known, unless it is in calls. Next to
+/// them those that are too small for a row.
 fn causes(
     part: &Part,
     shares: &Shares,
     frames: &IndexSet<HostFrame>,
     processes: &[HostProcess],
-) -> Vec<HostCause> {
+) -> (Vec<HostCause>, Vec<HostCause>) {
     let frame = |at: u32| frames.get_index(at as usize);
     let several = part.causes.values().flat_map(|found| found.by_process.keys());
     let several = several.collect::<BTreeSet<_>>().len() > 1;
@@ -657,7 +663,9 @@ fn causes(
         let is_last = |cause: &HostCause| !cause.is_finding();
         is_last(a).cmp(&is_last(b)).then(b.percent.total_cmp(&a.percent))
     });
-    rows
+    let bare =
+        |cause| HostCause { lines: Vec::new(), stack: Vec::new(), processes: Vec::new(), ..cause };
+    (rows, small.into_iter().map(bare).collect())
 }
 
 /// The lines of a function that have the same cause.

@@ -478,6 +478,10 @@ fn a_share_within_its_error_is_no_finding() {
     let shares = shares(&decode(&report).causes);
     assert_eq!(shares.keys().map(String::as_str).collect::<Vec<_>>().len(), 2, "{shares:?}");
     assert_eq!(shares["smaller causes, each within its sampling error"].0, 0.4);
+    // A comparison finds it where another run has more of it.
+    let [small] = &decode(&report).small_causes[..] else { panic!("one that is small") };
+    assert!((small.percent - 0.4).abs() < 0.05 && small.stack.is_empty(), "{small:?}");
+    assert_eq!(small.frame.as_ref().map(|frame| frame.function.as_str()), Some("rare"));
 }
 
 #[test]
