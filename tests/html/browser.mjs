@@ -336,6 +336,21 @@ async function sortTables(browser, problems) {
   if (wrong.length > 0) problems.push(`tables that do not sort down: ${wrong}`);
 }
 
+// A long table shows the rows that have the words, with the wholes that these are parts of.
+async function searchTables(browser, problems) {
+  const [sorted, searched] = await browser.value('["table.sorts", ".filter"].map((part) => document.querySelectorAll(part).length)');
+  if (sorted < 3 || searched < 1) problems.push(`${sorted} tables sort, and ${searched} are searched`);
+  const found = await browser.value(`[...document.querySelectorAll(".filter")].map((box) => {
+    const rows = [...box.nextElementSibling.querySelectorAll("tbody tr")];
+    const [field, word] = [box.querySelector("input"), rows[0].textContent.match(/[a-z_]{4,}/i)[0].toLowerCase()];
+    const type = (text) => { field.value = text; field.dispatchEvent(new Event("input")); return rows.filter((row) => !row.hidden); };
+    const left = type(word);
+    const is = left.some((row) => row.textContent.toLowerCase().includes(word)) && left.length <= rows.length;
+    return is && type("no row has this name").length === 0 && type("").length === rows.length;
+  })`);
+  if (found.includes(false)) problems.push(`searched tables: ${found}`);
+}
+
 async function useKernels(browser, problems) {
   const table = 'document.querySelector("#kernels")';
   if (!(await browser.value(`Boolean(${table})`))) {
@@ -721,7 +736,7 @@ const args = process.argv.slice(2);
 const option = (name) => (args.includes(name) ? args.splice(args.indexOf(name), 2)[1] : undefined);
 const pictures = option("--pictures");
 const firstScreenFile = option("--first-screen");
-// A page without a script, which is only printed: that of diff.
+// The page of diff, whose tables are sorted and searched, and which is printed.
 const paper = option("--paper");
 if (args.length === 0) {
   console.error("Name the pages to open: browser.mjs [--pictures FOLDER] [--first-screen FILE] [--paper PAGE] PAGE...");
@@ -750,8 +765,13 @@ try {
   }
   if (paper) {
     const problems = [];
-    await browser.open(pathToFileURL(resolve(paper)).href);
+    const url = pathToFileURL(resolve(paper)).href;
+    await browser.show(DESK);
+    await browser.open(url);
+    await searchTables(browser, problems);
+    await sortTables(browser, problems);
     await printed(browser, problems);
+    problems.push(...complaints(browser, url));
     problems.forEach((problem) => console.log(`${paper}: ${problem}`));
     failed ||= problems.length > 0;
   }

@@ -1,4 +1,4 @@
-//! A comparison -> one page for a browser that needs no network and no script.
+//! A comparison -> one page for a browser that needs no network, and no script to be read.
 
 use std::collections::BTreeMap;
 
@@ -17,6 +17,7 @@ use super::{
     screen, sides,
     words::{MEANS, words},
 };
+use crate::html::hash;
 use crate::html::markdown::{attribute, html as from_markdown, text as escaped};
 use crate::packed;
 use crate::table::{Table, capitalised, text};
@@ -36,7 +37,7 @@ const LEAST_BAR: f64 = 0.5;
 const FIRST_LINES: [&str; 3] = ["comparable", "next", screen::RECORD];
 const OTHER_LINES: [&str; 2] = ["noise", "kernels"];
 
-/// One page for a browser that needs no network and no script.
+/// One page for a browser that needs no network; its script only sorts and searches tables.
 ///
 /// The tables are those of the Markdown page, so that a number is written in one place. The bars are made
 /// here; foreign text in them comes through [`escaped`]. `links`: the addresses of the reports of runs, by what these are
@@ -56,38 +57,49 @@ pub fn html(diff: &Diff, links: &BTreeMap<String, String>) -> String {
         _ => {
             let named = diff.comparisons.iter().zip(&titles).enumerate();
             let entries: String = named.map(entry).collect();
-            let all = sides::first(diff).map(|first| {
-                let table = marked(&sides::table(diff, sides::STAGES));
-                let chart = chart_of_sides(diff).unwrap_or_default();
-                (format!("<h1>{}</h1>\n{chart}", breakable(&sides::heading(first))), table)
+            let heading = sides::first(diff).map_or_else(String::new, |first| {
+                format!("<h1>{}</h1>\n", breakable(&sides::heading(first)))
             });
-            let (heading, table) = all.unwrap_or_default();
-            format!("{heading}<nav>\n<h2>Pair by pair</h2>\n<ol>\n{entries}</ol>\n</nav>\n{table}")
+            let mut stages = sides::on_page(diff).into_iter().map(|stage| of_sides(&stage));
+            let first = stages.next().unwrap_or_default();
+            let others: String = stages.collect();
+            format!(
+                "{heading}{first}<nav>\n<h2>Pair by pair</h2>\n<ol>\n{entries}</ol>\n</nav>\n{others}"
+            )
         }
     };
+    let script = [packed("html/tables.js"), packed("diff/diff.js")].concat();
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
-         style-src 'unsafe-inline'\">\n\
+         style-src 'unsafe-inline'; script-src '{}'\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{page_title}</title>\n<style>\n{}</style>\n</head>\n<body>\n{THEME}<main>\n{contents}{parts}\
-         <footer>Written by {}. Changes are after minus before. {}</footer>\n</main>\n</body>\n</html>\n",
+         <title>{page_title}</title>\n<style>\n{}{}</style>\n</head>\n<body>\n{THEME}<main>\n{contents}{parts}\
+         <footer>Written by {}. Changes are after minus before. {}</footer>\n</main>\n<script>{script}</script>\n</body>\n</html>\n",
+        hash(&script),
         packed("diff/diff.css"),
+        packed("html/tables.css"),
         escaped(&diff.generator),
         REST.replace('`', "")
     )
 }
 
-/// A bar for the time of the first stage on each side, with what noise allows; all begin at 0.
-fn chart_of_sides(diff: &Diff) -> Option<String> {
-    let (of, bars, others) = sides::chart(diff)?;
-    let ends = bars.iter().flat_map(|bar| bar.allowed_ms.into_iter().flatten().chain([bar.ms]));
+/// A stage on all sides: its table, with a bar for each time and what noise allows; all begin at 0.
+fn of_sides(stage: &sides::OnPage) -> String {
+    let html = marked(&stage.table);
+    let caption = match stage.caption.is_empty() {
+        true => String::new(),
+        false => format!("<p class=\"legend\">{}</p>\n", breakable(&stage.caption)),
+    };
+    let bars = || stage.bars.iter().flatten();
+    let ends = bars().flat_map(|bar| bar.allowed_ms.into_iter().flatten().chain([bar.ms]));
     let most = ends.filter(|ms| ms.is_finite()).fold(0.0f64, f64::max);
-    if most <= 0.0 || bars.len() < 2 {
-        return None;
+    if most <= 0.0 {
+        return html + &caption;
     }
     let place = |ms: f64| (ms / most * 100.0).clamp(0.0, 100.0);
-    let row = |(at, bar): (usize, &sides::Bar)| {
+    let bar = |(at, bar): (usize, &Option<sides::Bar>)| {
+        let Some(bar) = bar else { return "<td class=\"bar\"></td>".to_owned() };
         let allowed = bar.allowed_ms.map_or_else(String::new, |[low, high]| {
             format!(
                 "<line class=\"allowed\" x1=\"{:.2}%\" x2=\"{:.2}%\" y1=\"50%\" y2=\"50%\"/>",
@@ -97,26 +109,21 @@ fn chart_of_sides(diff: &Diff) -> Option<String> {
         });
         let kind = if at == 0 { "before" } else { "after" };
         format!(
-            "<tr><td>{}</td><td><svg role=\"img\" aria-label=\"{} ms\"><rect class=\"{kind}\" width=\"{:.2}%\" \
-             height=\"100%\"/>{allowed}</svg></td><td class=\"n\">{} ms</td><td>{}</td></tr>\n",
-            breakable(&bar.side),
+            "<td class=\"bar\"><svg role=\"img\" aria-label=\"{} ms\"><rect class=\"{kind}\" width=\"{:.2}%\" \
+             height=\"100%\"/>{allowed}</svg></td>",
             bar.time,
             place(bar.ms),
-            bar.time,
-            bar.word
         )
     };
-    let rows: String = bars.iter().enumerate().map(row).collect();
-    let others = match others.is_empty() {
-        true => String::new(),
-        false => format!(" Not comparable, and so not shown: {}.", breakable(&others.join(", "))),
-    };
-    Some(format!(
-        "<h2>{}</h2>\n<div class=\"table\"><table class=\"strips sides\">\n<thead><tr><th>Side</th><th></th>\
-         <th class=\"n\">Time</th><th>Difference</th></tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n\
-         <p class=\"legend\">Bars begin at 0. The line is the range that noise allows.{others}</p>\n",
-        escaped(&of)
-    ))
+    // Behind the name of each side.
+    let html = html.replacen("<table>", "<table class=\"strips sides\">", 1);
+    let html = html.replacen("</th>", "</th><th></th>", 1);
+    let mut rows = html.split("<tr><td>");
+    let mut out = rows.next().unwrap_or_default().to_owned();
+    for (row, bar) in rows.zip(stage.bars.iter().enumerate().map(bar)) {
+        out.push_str(&format!("<tr><td>{}", row.replacen("</td>", &format!("</td>{bar}"), 1)));
+    }
+    out + &caption
 }
 
 /// Switches between light and dark, by the style of the page alone.
@@ -136,24 +143,18 @@ fn comparison(
             let label = escaped(&line.label);
             let said = match line.text.split_once(COMMAND) {
                 Some((what, words)) if line.label == screen::RECORD => {
-                    // An option does not break, and what is copied has its spaces.
-                    let of_word = |word: &str| match word.starts_with('-') {
-                        true => format!("<span class=\"option\">{}</span>", escaped(word)),
-                        false => escaped(word),
-                    };
-                    let words: Vec<String> =
-                        format!("{COMMAND}{words}").split(' ').map(of_word).collect();
+                    let words = whole_options(&escaped(&format!("{COMMAND}{words}")));
                     let load = what.trim_end_matches(": ");
                     let comma = if load.is_empty() { "" } else { ", " };
                     format!(
                         "<details><summary>the commands{comma}{}</summary><pre><code>{}</code></pre></details>",
                         escaped(load),
-                        words.join(" ")
+                        words
                     )
                 }
                 Some((what, words)) if line.label == "next" => {
                     // As it is to be copied.
-                    let words = escaped(words);
+                    let words = whole_options(&escaped(words));
                     format!("{}<pre><code>{COMMAND}{words}</code></pre>", breakable(what))
                 }
                 _ => with_code(&line.text, breakable),
@@ -433,7 +434,19 @@ fn breakable(text: &str) -> String {
     let joined = pieces.join("<wbr>").replace('(', "<wbr>(");
     // A bracket behind what was left out does not stand alone on a line.
     let joined = joined.replace("…&gt;", "…&#8288;&gt;");
-    joined.replace(":<wbr>:", "::").replace(" <wbr>", " ")
+    whole_options(&joined.replace(":<wbr>:", "::").replace(" <wbr>", " "))
+}
+
+/// HTML whose only spaces are those of its text: browsers end a line behind a dash, but not within an option.
+fn whole_options(html: &str) -> String {
+    let is_letter = |c: char| c.is_ascii_alphabetic();
+    let is_option = |word: &str| word.split('-').skip(1).any(|name| name.starts_with(is_letter));
+    let of_word =
+        |word: &str| match (word.starts_with('-') || word.contains("--")) && is_option(word) {
+            true => format!("<span class=\"word\">{word}</span>"),
+            false => word.to_owned(),
+        };
+    html.split(' ').map(of_word).collect::<Vec<_>>().join(" ")
 }
 
 /// A sentence with what it has between backticks as code.
@@ -715,7 +728,7 @@ fn bars(stage: &StageChange, of: &Comparison) -> String {
         let (name, sides) =
             (capitalised(&format!("{} per {per}", named::WINDOW)), parts.sides_ns.map(Some));
         let noise = super::tables::noise_cell(whole);
-        row(" class=\"sum\"", &name, sides, "", parts.change_ns, [stage.word(whole), &noise])
+        row(" class=\"sum apart\"", &name, sides, "", parts.change_ns, [stage.word(whole), &noise])
     });
     let bars = bars + &total.unwrap_or_default();
     let in_sums: Vec<&PartChange<'_>> = sums.iter().flat_map(|sum| &sum.parts).copied().collect();

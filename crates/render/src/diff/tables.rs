@@ -586,7 +586,7 @@ pub(super) fn percent_cell(metric: &MetricChange) -> String {
 }
 
 /// `1.63x faster`, of a time that changed.
-fn factor(metric: &MetricChange) -> Option<String> {
+pub(super) fn factor(metric: &MetricChange) -> Option<String> {
     let is_time = metric.unit == MetricUnit::Ms && metric.verdict.is_change();
     match metric.before.zip(metric.after).filter(|(a, b)| is_time && *a > 0.0 && *b > 0.0) {
         Some((a, b)) if a > b => Some(format!("{:.2}x faster", a / b)),
