@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use stage2_diff::{
     ComparedRun, Comparison, ConditionResult, Diff, Difference, GONE, MetricChange, NOT_COMPARED,
-    Outcome, Outlook, PartChange, Parts, Presence, StageChange, WorkChange, digits_to_subtract,
-    signed,
+    Outcome, Outlook, PartChange, Parts, Presence, StageChange, WITH_CAVEATS, WorkChange,
+    digits_to_subtract, signed,
 };
 use stage2_model::{AnswerLine, Severity, times_faster};
 
@@ -181,7 +181,9 @@ fn comparison(
         format!("<details>\n<summary>{said}</summary>\n{picture}{numbers}</details>\n")
     };
     let picture: Option<String> = first.map(|stage| {
-        let said = escaped(&format!("{}: {}", stage.stage, whole_of(stage)));
+        let with = outlier(of)
+            .map_or_else(String::new, |run| format!("; the means include {run}, an outlier"));
+        let said = escaped(&format!("{}: {}{with}", stage.stage, whole_of(stage)));
         format!("<h2{}>{said}</h2>\n{}", id("parts"), bars(stage, of))
     });
     let numbers: String = shown_stages(of).map(numbers).collect();
@@ -544,6 +546,14 @@ fn whole_of(stage: &StageChange) -> String {
     named::whole(stage, &stage.parts())
 }
 
+/// The run that the line `comparable` finds far from the others of its side.
+fn outlier(of: &Comparison) -> Option<&str> {
+    let line = of.lines.iter().find(|line| line.label == "comparable")?;
+    let (before, _) = line.text.split_once(" as long as the other runs of its side")?;
+    let (run, _) = before.rsplit_once(" takes ")?;
+    Some(run.rsplit_once(WITH_CAVEATS).map_or(run, |(_, run)| run.trim_start_matches([':', ' '])))
+}
+
 /// What became of all conditions, with its colour, in front of the verdict; nothing without any.
 fn conditions(of: &Comparison) -> String {
     let all = of.conditions.len();
@@ -614,13 +624,24 @@ fn bars(stage: &StageChange, of: &Comparison) -> String {
     }
     // A bar of noise would look like a result.
     let has_bars = !is_noise;
+    // Their points are below each other.
+    let digits = table_digits(
+        rows.iter()
+            .flat_map(|part| {
+                let kernels = shown_kernels(part, longest).into_iter();
+                let kernels = kernels.map(|work| {
+                    [&work.before, &work.after].map(|side| side.as_ref().map_or(0.0, |s| s.ns))
+                });
+                kernels.chain([part.sides_ns]).collect::<Vec<_>>()
+            })
+            .chain(sums.iter().map(|sum| sum.sides_ns)),
+    );
     let row = |class: &str,
                name: &str,
                [a, b]: [Option<f64>; 2],
                bar: &str,
                ns: f64,
                [word, noise]: [&str; 2]| {
-        let digits = a.zip(b).map_or(MS_DIGITS, ms_digits);
         let change = format!("{} ms", signed(ns / 1e6, digits));
         let shown = |ns: f64| grouped(&format!("{:.digits$}", ns / 1e6));
         // Of what reads 0.000 no percentage says anything.
@@ -766,12 +787,11 @@ fn bars(stage: &StageChange, of: &Comparison) -> String {
     )
 }
 
-/// Digits behind the point of a time of so many ns on each side, in ms, that show its change.
-fn ms_digits((a, b): (f64, f64)) -> usize {
-    match a.max(b) >= 1e6 {
-        true => MS_DIGITS,
-        false => digits_to_subtract(a / 1e6, b / 1e6, MS_DIGITS),
-    }
+/// Digits behind the point of times of so many ns on each side, in ms, that show the changes of all.
+fn table_digits(sides: impl Iterator<Item = [f64; 2]>) -> usize {
+    let small = sides.filter(|[a, b]| a.max(*b) < 1e6);
+    let digits = small.map(|[a, b]| digits_to_subtract(a / 1e6, b / 1e6, MS_DIGITS));
+    digits.max().unwrap_or(MS_DIGITS)
 }
 
 const MS_DIGITS: usize = 3;
@@ -800,8 +820,8 @@ fn smaller(stage: &StageChange, parts: &[&PartChange<'_>]) -> String {
     if parts.is_empty() {
         return String::new();
     }
+    let digits = table_digits(parts.iter().map(|part| part.sides_ns));
     let side = |part: &PartChange<'_>, at: usize| {
-        let digits = ms_digits(part.sides_ns.into());
         grouped(&format!("{:.digits$}", part.sides_ns[at] / 1e6))
     };
     let table = Table::new(parts)
@@ -810,7 +830,7 @@ fn smaller(stage: &StageChange, parts: &[&PartChange<'_>]) -> String {
         })
         .right("before (ms)", |part| side(part, 0))
         .right("after (ms)", |part| side(part, 1))
-        .right("change (ms)", |part| signed(part.change_ns / 1e6, ms_digits(part.sides_ns.into())))
+        .right("change (ms)", |part| signed(part.change_ns / 1e6, digits))
         .left("difference", |part| part.word().to_owned())
         .left(super::tables::NOISE, |part| {
             part.noise_text().unwrap_or_else(|| super::ABSENT.to_owned())
@@ -834,6 +854,64 @@ fn smaller(stage: &StageChange, parts: &[&PartChange<'_>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The page of the sample of a server before and after a change, and its comparison.
+    fn sample() -> (String, Diff) {
+        let report = |name: &str| {
+            let samples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/sample");
+            let bytes = std::fs::read(format!("{samples}/{name}/metrics.json")).expect(name);
+            stage2_diff::read_report(&bytes).expect(name).report
+        };
+        let (old, new) = (report("vllm_sorting"), report("vllm_server"));
+        let run = |label, report| stage2_diff::Run { label, report, left_out: &[] };
+        let of = stage2_diff::compare(&[run("a", &old)], &[run("b", &new)], &[], false);
+        let diff = Diff::of(vec![of.expect("a comparison")], String::new());
+        (html(&diff, &BTreeMap::new()), diff)
+    }
+
+    #[test]
+    fn what_users_of_a_server_feel_is_among_the_stages() {
+        let (_, mut diff) = sample();
+        let of = &mut diff.comparisons[0];
+        let first =
+            of.stages.iter().find_map(|stage| stage.metric("ttft_ms")).expect("one").clone();
+        of.run.push(MetricChange { metric: "request_ms".to_owned(), ..first });
+        let page = html(&diff, &BTreeMap::new());
+        let stages = page.split_once("id=\"stages\"").and_then(|(_, rest)| rest.split_once("<h2"));
+        let table = stages.and_then(|(_, rest)| rest.split_once("</table>")).expect("a table").0;
+        for text in ["median time to first token, ms", "(whole run)", "run.request_ms"] {
+            assert!(table.contains(text), "{text}: {table}");
+        }
+        assert!(page.contains("<span class=\"word\">--scheduler-cls</span>"), "options are whole");
+        let script =
+            page.rsplit_once("<script>").and_then(|(_, rest)| rest.split_once("</script>"));
+        let allowed = format!("script-src '{}'", hash(script.expect("a script").0));
+        assert!(page.contains(&allowed), "the policy names the script");
+    }
+
+    #[test]
+    fn times_of_a_table_of_bars_have_as_many_decimals() {
+        let (page, _) = sample();
+        for table in page.split("<table class=\"bars\">").skip(1) {
+            let (table, _) = table.split_once("</table>").expect("an end");
+            let times = table.split("<td class=\"n end\">").skip(1);
+            let times = times.filter_map(|cell| cell.split_once('<')?.0.split_once('.'));
+            let decimals: Vec<usize> = times.map(|(_, decimals)| decimals.len()).collect();
+            assert!(decimals.iter().all(|number| Some(number) == decimals.first()), "{table}");
+        }
+    }
+
+    #[test]
+    fn bars_of_an_outlier_say_so() {
+        let (page, mut diff) = sample();
+        assert!(!page.contains("an outlier"));
+        let line = diff.comparisons.iter_mut().flat_map(|of| &mut of.lines);
+        let line = line.into_iter().find(|line| line.label == "comparable").expect("a line");
+        line.text = "with caveats: b1 takes 1.54x as long as the other runs of its side (decode)"
+            .to_owned();
+        assert_eq!(outlier(&diff.comparisons[0]), Some("b1"));
+        assert!(html(&diff, &BTreeMap::new()).contains("; the means include b1, an outlier</h2>"));
+    }
 
     #[test]
     fn an_interval_and_a_unit_stay_together() {
