@@ -558,6 +558,14 @@ async function printed(browser, problems) {
     `[...document.querySelectorAll(".stage, .stage table, .table")].filter((e) => !e.closest(".names, .part:not(:has(> .stage))") && !e.checkVisibility({ contentVisibilityAuto: true })).length`,
   );
   if (folded > 0) problems.push(`${folded} stages and tables are not on paper`);
+  const answers = await browser.value(
+    `[...document.querySelectorAll("#takeaways, #findings, header > details > :not(summary)")].filter((e) => e.getBoundingClientRect().height < 1 || !e.checkVisibility({ contentVisibilityAuto: true })).map((e) => e.id || e.className)`,
+  );
+  if (answers.length > 0) problems.push(`answers that are not on paper: ${answers}`);
+  const noList = await browser.value(
+    `[...document.querySelectorAll(".note")].filter((note) => note.checkVisibility({ contentVisibilityAuto: true }) && note.innerText.includes("The list below")).length`,
+  );
+  if (noList > 0) problems.push(`${noList} timelines on paper name a list that is not there`);
   const cut = await browser.value(
     `[...document.querySelectorAll(".table, .tall")].filter((t) => getComputedStyle(t).overflowX !== "visible").length`,
   );
@@ -583,7 +591,7 @@ async function printed(browser, problems) {
   })`);
   if (broken.length > 0) problems.push(`${broken.length} short words are broken on paper: ${[...new Set(broken)].slice(0, 6)}`);
   const controls = await browser.value(
-    `[...document.querySelectorAll("nav, .tools, .filter, .theme, .more, .part:not([open], :has(> .stage)) > summary, .names > summary")].filter((e) => e.getClientRects().length).length`,
+    `[...document.querySelectorAll("nav, .tools, .filter, .theme, .more, .part:not([open], :has(> .stage, > #takeaways, > #findings)) > summary, .names > summary")].filter((e) => e.getClientRects().length).length`,
   );
   if (controls > 0) problems.push(`${controls} controls are on paper`);
   await browser.send("Emulation.setEmulatedMedia", { media: "" });
@@ -673,6 +681,10 @@ async function useFlame(browser, problems) {
   if (found === 0 || !right) problems.push(`a search for ${word} marks ${found} frames`);
   const percent = Number((await said()).match(/^\d+ of \d+ frames, ([\d.]+) % of the time; Enter/)?.[1]);
   if (!(percent > 0 && percent <= 100.1) || !(await said()).startsWith(`${found} of ${frames} `)) problems.push(`a search says: ${await said()}`);
+  await browser.value(`${box}.querySelector("input").focus({preventScroll: true})`);
+  await browser.key("Enter");
+  const match = (await said()).match(/^match (\d+) of (\d+) \(([\d.]+) % together\): /);
+  if (!match || Number(match[2]) !== found || Number(match[3]) !== percent) problems.push(`a match says: ${await said()}`);
   await type("no frame has this name");
   if ((await count(".found")) > 0) problems.push("a search that nothing matches marks frames");
   await type("");

@@ -566,6 +566,7 @@
     // Of several frames in one, the tooltip has the names, and the picture that of the innermost: what was searched for is
     // shown in front of it.
     let wanted = [];
+    let together = "";
     const folded = (frame) => {
       const [shown, ...names] = about(frame).split("\n");
       const is = (text) => wanted.length > 0 && wanted.some((word) => text.toLowerCase().includes(word));
@@ -583,7 +584,10 @@
       picked = frame;
       frame.classList.add("picked");
       const name = folded(frame);
-      say(`${name ? `${name} in ` : ""}${about(frame).split("\n")[0]}`);
+      const marked = frames.filter((other) => other.matches(".found"));
+      const of = marked.indexOf(frame) + 1;
+      const match = of > 0 ? `match ${of} of ${marked.length} (${together} % together): ` : "";
+      say(`${match}${name ? `${name} in ` : ""}${about(frame).split("\n")[0]}`);
     };
     const zoomInto = (frame) => {
       if (!frame) return;
@@ -607,7 +611,8 @@
         percent += part(frame, "width");
         until = part(frame, "x") + part(frame, "width");
       }
-      if (words.length > 0) say(found ? `${found} of ${frames.length} frames, ${percent.toFixed(1)} % of the time; Enter and Shift+Enter step through them` : "No match");
+      together = percent.toFixed(1);
+      if (words.length > 0) say(found ? `${found} of ${frames.length} frames, ${together} % of the time; Enter and Shift+Enter step through them` : "No match");
     });
     find.addEventListener("keydown", (event) => {
       if (event.key !== "Enter" || !frames.some((frame) => frame.matches(".found"))) return;
