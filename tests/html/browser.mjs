@@ -591,7 +591,7 @@ async function printed(browser, problems) {
   })`);
   if (broken.length > 0) problems.push(`${broken.length} short words are broken on paper: ${[...new Set(broken)].slice(0, 6)}`);
   const controls = await browser.value(
-    `[...document.querySelectorAll("nav, .tools, .filter, .theme, .more, .part:not([open], :has(> .stage, > #takeaways, > #findings)) > summary, .names > summary")].filter((e) => e.getClientRects().length).length`,
+    `[...document.querySelectorAll("nav, .tools, .filter, .theme, button.more, .part:not([open], :has(> .stage, > #takeaways, > #findings)) > summary, .names > summary")].filter((e) => e.getClientRects().length).length`,
   );
   if (controls > 0) problems.push(`${controls} controls are on paper`);
   await browser.send("Emulation.setEmulatedMedia", { media: "" });
