@@ -296,7 +296,7 @@ const FEWEST_BATCHES: usize = 3;
 const FEW_STEPS: u64 = 3;
 
 /// The picture of the step time of an engine by batch, with the fitted line; `None` for fewer
-/// than three batches, which are no curve.
+/// than three batches, which do not make a curve.
 pub(super) fn step_times(kind: &EngineSteps, id: &str) -> Option<String> {
     // Steps that only read prompts are grouped, and fitted, by tokens where all of these are known.
     let knows_tokens = kind.rows.iter().all(|row| row.tokens_mean.is_some());
