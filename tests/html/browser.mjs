@@ -336,6 +336,21 @@ async function sortTables(browser, problems) {
   if (wrong.length > 0) problems.push(`tables that do not sort down: ${wrong}`);
 }
 
+// A long table shows the rows that have the words, with the wholes that these are parts of.
+async function searchTables(browser, problems) {
+  const [sorted, searched] = await browser.value('["table.sorts", ".filter"].map((part) => document.querySelectorAll(part).length)');
+  if (sorted < 3 || searched < 1) problems.push(`${sorted} tables sort, and ${searched} are searched`);
+  const found = await browser.value(`[...document.querySelectorAll(".filter")].map((box) => {
+    const rows = [...box.nextElementSibling.querySelectorAll("tbody tr")];
+    const [field, word] = [box.querySelector("input"), rows[0].textContent.match(/[a-z_]{4,}/i)[0].toLowerCase()];
+    const type = (text) => { field.value = text; field.dispatchEvent(new Event("input")); return rows.filter((row) => !row.hidden); };
+    const left = type(word);
+    const is = left.some((row) => row.textContent.toLowerCase().includes(word)) && left.length <= rows.length;
+    return is && type("no row has this name").length === 0 && type("").length === rows.length;
+  })`);
+  if (found.includes(false)) problems.push(`searched tables: ${found}`);
+}
+
 async function useKernels(browser, problems) {
   const table = 'document.querySelector("#kernels")';
   if (!(await browser.value(`Boolean(${table})`))) {
@@ -543,6 +558,14 @@ async function printed(browser, problems) {
     `[...document.querySelectorAll(".stage, .stage table, .table")].filter((e) => !e.closest(".names, .part:not(:has(> .stage))") && !e.checkVisibility({ contentVisibilityAuto: true })).length`,
   );
   if (folded > 0) problems.push(`${folded} stages and tables are not on paper`);
+  const answers = await browser.value(
+    `[...document.querySelectorAll("#takeaways, #findings, header > details > :not(summary)")].filter((e) => e.getBoundingClientRect().height < 1 || !e.checkVisibility({ contentVisibilityAuto: true })).map((e) => e.id || e.className)`,
+  );
+  if (answers.length > 0) problems.push(`answers that are not on paper: ${answers}`);
+  const noList = await browser.value(
+    `[...document.querySelectorAll(".note")].filter((note) => note.checkVisibility({ contentVisibilityAuto: true }) && note.innerText.includes("The list below")).length`,
+  );
+  if (noList > 0) problems.push(`${noList} timelines on paper name a list that is not there`);
   const cut = await browser.value(
     `[...document.querySelectorAll(".table, .tall")].filter((t) => getComputedStyle(t).overflowX !== "visible").length`,
   );
@@ -568,7 +591,7 @@ async function printed(browser, problems) {
   })`);
   if (broken.length > 0) problems.push(`${broken.length} short words are broken on paper: ${[...new Set(broken)].slice(0, 6)}`);
   const controls = await browser.value(
-    `[...document.querySelectorAll("nav, .tools, .filter, .theme, .more, .part:not([open], :has(> .stage)) > summary, .names > summary")].filter((e) => e.getClientRects().length).length`,
+    `[...document.querySelectorAll("nav, .tools, .filter, .theme, button.more, .part:not([open], :has(> .stage, > #takeaways, > #findings)) > summary, .names > summary")].filter((e) => e.getClientRects().length).length`,
   );
   if (controls > 0) problems.push(`${controls} controls are on paper`);
   await browser.send("Emulation.setEmulatedMedia", { media: "" });
@@ -658,6 +681,10 @@ async function useFlame(browser, problems) {
   if (found === 0 || !right) problems.push(`a search for ${word} marks ${found} frames`);
   const percent = Number((await said()).match(/^\d+ of \d+ frames, ([\d.]+) % of the time; Enter/)?.[1]);
   if (!(percent > 0 && percent <= 100.1) || !(await said()).startsWith(`${found} of ${frames} `)) problems.push(`a search says: ${await said()}`);
+  await browser.value(`${box}.querySelector("input").focus({preventScroll: true})`);
+  await browser.key("Enter");
+  const match = (await said()).match(/^match (\d+) of (\d+) \(([\d.]+) % together\): /);
+  if (!match || Number(match[2]) !== found || Number(match[3]) !== percent) problems.push(`a match says: ${await said()}`);
   await type("no frame has this name");
   if ((await count(".found")) > 0) problems.push("a search that nothing matches marks frames");
   await type("");
@@ -721,7 +748,7 @@ const args = process.argv.slice(2);
 const option = (name) => (args.includes(name) ? args.splice(args.indexOf(name), 2)[1] : undefined);
 const pictures = option("--pictures");
 const firstScreenFile = option("--first-screen");
-// A page without a script, which is only printed: that of diff.
+// The page of diff, whose tables are sorted and searched, and which is printed.
 const paper = option("--paper");
 if (args.length === 0) {
   console.error("Name the pages to open: browser.mjs [--pictures FOLDER] [--first-screen FILE] [--paper PAGE] PAGE...");
@@ -750,8 +777,13 @@ try {
   }
   if (paper) {
     const problems = [];
-    await browser.open(pathToFileURL(resolve(paper)).href);
+    const url = pathToFileURL(resolve(paper)).href;
+    await browser.show(DESK);
+    await browser.open(url);
+    await searchTables(browser, problems);
+    await sortTables(browser, problems);
     await printed(browser, problems);
+    problems.push(...complaints(browser, url));
     problems.forEach((problem) => console.log(`${paper}: ${problem}`));
     failed ||= problems.length > 0;
   }

@@ -1,10 +1,10 @@
-//! A comparison -> one page for a browser that needs no network and no script.
+//! A comparison -> one page for a browser that needs no network, and no script to be read.
 
 use std::collections::BTreeMap;
 
 use stage2_diff::{
     ComparedRun, Comparison, ConditionResult, Diff, Difference, NOT_COMPARED, Outcome, Outlook,
-    PartChange, Parts, Presence, StageChange, WorkChange, digits_to_subtract, signed,
+    PartChange, Parts, Presence, StageChange, WITH_CAVEATS, WorkChange, digits_to_subtract, signed,
 };
 use stage2_model::{AnswerLine, Severity};
 
@@ -16,6 +16,7 @@ use super::{
     screen, sides,
     words::{MEANS, in_words, words},
 };
+use crate::html::hash;
 use crate::html::markdown::{attribute, html as from_markdown, text as escaped};
 use crate::packed;
 use crate::table::{Table, capitalised, text};
@@ -35,7 +36,7 @@ const LEAST_BAR: f64 = 0.5;
 const FIRST_LINES: [&str; 4] = ["advice", "comparable", "next", screen::RECORD];
 const OTHER_LINES: [&str; 2] = ["noise", "kernels"];
 
-/// One page for a browser that needs no network and no script.
+/// One page for a browser that needs no network; its script only sorts and searches tables.
 ///
 /// The tables are those of the Markdown page, so that a number is written in one place. The bars are made
 /// here; foreign text in them comes through [`escaped`]. `links`: the addresses of the reports of runs, by what these are
@@ -55,38 +56,49 @@ pub fn html(diff: &Diff, links: &BTreeMap<String, String>) -> String {
         _ => {
             let named = diff.comparisons.iter().zip(&titles).enumerate();
             let entries: String = named.map(entry).collect();
-            let all = sides::first(diff).map(|first| {
-                let table = marked(&sides::table(diff, sides::STAGES));
-                let chart = chart_of_sides(diff).unwrap_or_default();
-                (format!("<h1>{}</h1>\n{chart}", breakable(&sides::heading(first))), table)
+            let heading = sides::first(diff).map_or_else(String::new, |first| {
+                format!("<h1>{}</h1>\n", breakable(&sides::heading(first)))
             });
-            let (heading, table) = all.unwrap_or_default();
-            format!("{heading}<nav>\n<h2>Pair by pair</h2>\n<ol>\n{entries}</ol>\n</nav>\n{table}")
+            let mut stages = sides::on_page(diff).into_iter().map(|stage| of_sides(&stage));
+            let first = stages.next().unwrap_or_default();
+            let others: String = stages.collect();
+            format!(
+                "{heading}{first}<nav>\n<h2>Pair by pair</h2>\n<ol>\n{entries}</ol>\n</nav>\n{others}"
+            )
         }
     };
+    let script = [packed("html/tables.js"), packed("diff/diff.js")].concat();
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
-         style-src 'unsafe-inline'\">\n\
+         style-src 'unsafe-inline'; script-src '{}'\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{page_title}</title>\n<style>\n{}</style>\n</head>\n<body>\n{THEME}<main>\n{contents}{parts}\
-         <footer>Written by {}. Changes are after minus before. {}</footer>\n</main>\n</body>\n</html>\n",
+         <title>{page_title}</title>\n<style>\n{}{}</style>\n</head>\n<body>\n{THEME}<main>\n{contents}{parts}\
+         <footer>Written by {}. Changes are after minus before. {}</footer>\n</main>\n<script>{script}</script>\n</body>\n</html>\n",
+        hash(&script),
         packed("diff/diff.css"),
+        packed("html/tables.css"),
         escaped(&diff.generator),
         REST.replace('`', "")
     )
 }
 
-/// A bar for the time of the first stage on each side, with what noise allows; all begin at 0.
-fn chart_of_sides(diff: &Diff) -> Option<String> {
-    let (of, bars, others) = sides::chart(diff)?;
-    let ends = bars.iter().flat_map(|bar| bar.allowed_ms.into_iter().flatten().chain([bar.ms]));
+/// A stage on all sides: its table, with a bar for each time and what noise allows; all begin at 0.
+fn of_sides(stage: &sides::OnPage) -> String {
+    let html = marked(&stage.table);
+    let caption = match stage.caption.is_empty() {
+        true => String::new(),
+        false => format!("<p class=\"legend\">{}</p>\n", breakable(&stage.caption)),
+    };
+    let bars = || stage.bars.iter().flatten();
+    let ends = bars().flat_map(|bar| bar.allowed_ms.into_iter().flatten().chain([bar.ms]));
     let most = ends.filter(|ms| ms.is_finite()).fold(0.0f64, f64::max);
-    if most <= 0.0 || bars.len() < 2 {
-        return None;
+    if most <= 0.0 {
+        return html + &caption;
     }
     let place = |ms: f64| (ms / most * 100.0).clamp(0.0, 100.0);
-    let row = |(at, bar): (usize, &sides::Bar)| {
+    let bar = |(at, bar): (usize, &Option<sides::Bar>)| {
+        let Some(bar) = bar else { return "<td class=\"bar\"></td>".to_owned() };
         let allowed = bar.allowed_ms.map_or_else(String::new, |[low, high]| {
             format!(
                 "<line class=\"allowed\" x1=\"{:.2}%\" x2=\"{:.2}%\" y1=\"50%\" y2=\"50%\"/>",
@@ -96,26 +108,21 @@ fn chart_of_sides(diff: &Diff) -> Option<String> {
         });
         let kind = if at == 0 { "before" } else { "after" };
         format!(
-            "<tr><td>{}</td><td><svg role=\"img\" aria-label=\"{} ms\"><rect class=\"{kind}\" width=\"{:.2}%\" \
-             height=\"100%\"/>{allowed}</svg></td><td class=\"n\">{} ms</td><td>{}</td></tr>\n",
-            breakable(&bar.side),
+            "<td class=\"bar\"><svg role=\"img\" aria-label=\"{} ms\"><rect class=\"{kind}\" width=\"{:.2}%\" \
+             height=\"100%\"/>{allowed}</svg></td>",
             bar.time,
             place(bar.ms),
-            bar.time,
-            bar.word
         )
     };
-    let rows: String = bars.iter().enumerate().map(row).collect();
-    let others = match others.is_empty() {
-        true => String::new(),
-        false => format!(" Not comparable, and so not shown: {}.", breakable(&others.join(", "))),
-    };
-    Some(format!(
-        "<h2>{}</h2>\n<div class=\"table\"><table class=\"strips sides\">\n<thead><tr><th>Side</th><th></th>\
-         <th class=\"n\">Time</th><th>Difference</th></tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n\
-         <p class=\"legend\">Bars begin at 0. The line is the range that noise allows.{others}</p>\n",
-        escaped(&of)
-    ))
+    // Behind the name of each side.
+    let html = html.replacen("<table>", "<table class=\"strips sides\">", 1);
+    let html = html.replacen("</th>", "</th><th></th>", 1);
+    let mut rows = html.split("<tr><td>");
+    let mut out = rows.next().unwrap_or_default().to_owned();
+    for (row, bar) in rows.zip(stage.bars.iter().enumerate().map(bar)) {
+        out.push_str(&format!("<tr><td>{}", row.replacen("</td>", &format!("</td>{bar}"), 1)));
+    }
+    out + &caption
 }
 
 /// Switches between light and dark, by the style of the page alone.
@@ -135,24 +142,18 @@ fn comparison(
             let label = escaped(&line.label);
             let said = match line.text.split_once(COMMAND) {
                 Some((what, words)) if line.label == screen::RECORD => {
-                    // An option does not break, and what is copied has its spaces.
-                    let of_word = |word: &str| match word.starts_with('-') {
-                        true => format!("<span class=\"option\">{}</span>", escaped(word)),
-                        false => escaped(word),
-                    };
-                    let words: Vec<String> =
-                        format!("{COMMAND}{words}").split(' ').map(of_word).collect();
+                    let words = whole_options(&escaped(&format!("{COMMAND}{words}")));
                     let load = what.trim_end_matches(": ");
                     let comma = if load.is_empty() { "" } else { ", " };
                     format!(
                         "<details><summary>the commands{comma}{}</summary><pre><code>{}</code></pre></details>",
                         escaped(load),
-                        words.join(" ")
+                        words
                     )
                 }
                 Some((what, words)) if line.label == "next" => {
                     // As it is to be copied.
-                    let words = escaped(words);
+                    let words = whole_options(&escaped(words));
                     format!("{}<pre><code>{COMMAND}{words}</code></pre>", breakable(what))
                 }
                 _ => with_code(&line.text, breakable),
@@ -179,7 +180,9 @@ fn comparison(
         format!("<details>\n<summary>{said}</summary>\n{picture}{numbers}</details>\n")
     };
     let picture: Option<String> = first.map(|stage| {
-        let said = escaped(&format!("{}: {}", stage.stage, whole_of(stage)));
+        let with = outlier(of)
+            .map_or_else(String::new, |run| format!("; the means include {run}, an outlier"));
+        let said = escaped(&format!("{}: {}{with}", stage.stage, whole_of(stage)));
         format!("<h2{}>{said}</h2>\n{}", id("parts"), bars(stage, of))
     });
     let numbers: String = shown_stages(of).map(numbers).collect();
@@ -386,7 +389,19 @@ fn breakable(text: &str) -> String {
     let joined = pieces.join("<wbr>").replace('(', "<wbr>(");
     // A bracket behind what was left out does not stand alone on a line.
     let joined = joined.replace("…&gt;", "…&#8288;&gt;");
-    joined.replace(":<wbr>:", "::").replace(" <wbr>", " ")
+    whole_options(&joined.replace(":<wbr>:", "::").replace(" <wbr>", " "))
+}
+
+/// HTML whose only spaces are those of its text: browsers end a line behind a dash, but not within an option.
+fn whole_options(html: &str) -> String {
+    let is_letter = |c: char| c.is_ascii_alphabetic();
+    let is_option = |word: &str| word.split('-').skip(1).any(|name| name.starts_with(is_letter));
+    let of_word =
+        |word: &str| match (word.starts_with('-') || word.contains("--")) && is_option(word) {
+            true => format!("<span class=\"word\">{word}</span>"),
+            false => word.to_owned(),
+        };
+    html.split(' ').map(of_word).collect::<Vec<_>>().join(" ")
 }
 
 /// A sentence with what it has between backticks as code.
@@ -484,6 +499,14 @@ fn whole_of(stage: &StageChange) -> String {
     named::whole(stage, &stage.parts())
 }
 
+/// The run that the line `comparable` finds far from the others of its side.
+fn outlier(of: &Comparison) -> Option<&str> {
+    let line = of.lines.iter().find(|line| line.label == "comparable")?;
+    let (before, _) = line.text.split_once(" as long as the other runs of its side")?;
+    let (run, _) = before.rsplit_once(" takes ")?;
+    Some(run.rsplit_once(WITH_CAVEATS).map_or(run, |(_, run)| run.trim_start_matches([':', ' '])))
+}
+
 /// What became of all conditions, with its colour, in front of the verdict; nothing without any.
 fn conditions(of: &Comparison) -> String {
     let all = of.conditions.len();
@@ -554,13 +577,24 @@ fn bars(stage: &StageChange, of: &Comparison) -> String {
     }
     // A bar of noise would look like a result.
     let has_bars = !is_noise;
+    // Their points are below each other.
+    let digits = table_digits(
+        rows.iter()
+            .flat_map(|part| {
+                let kernels = shown_kernels(part, longest).into_iter();
+                let kernels = kernels.map(|work| {
+                    [&work.before, &work.after].map(|side| side.as_ref().map_or(0.0, |s| s.ns))
+                });
+                kernels.chain([part.sides_ns]).collect::<Vec<_>>()
+            })
+            .chain(sums.iter().map(|sum| sum.sides_ns)),
+    );
     let row = |class: &str,
                name: &str,
                [a, b]: [Option<f64>; 2],
                bar: &str,
                ns: f64,
                [word, noise]: [&str; 2]| {
-        let digits = a.zip(b).map_or(MS_DIGITS, ms_digits);
         let change = format!("{} ms", signed(ns / 1e6, digits));
         let shown = |ns: f64| grouped(&format!("{:.digits$}", ns / 1e6));
         // Of what reads 0.000 no percentage says anything.
@@ -668,7 +702,7 @@ fn bars(stage: &StageChange, of: &Comparison) -> String {
         let (name, sides) =
             (capitalised(&format!("{} per {per}", named::WINDOW)), parts.sides_ns.map(Some));
         let noise = super::tables::noise_cell(whole);
-        row(" class=\"sum\"", &name, sides, "", parts.change_ns, [stage.word(whole), &noise])
+        row(" class=\"sum apart\"", &name, sides, "", parts.change_ns, [stage.word(whole), &noise])
     });
     let bars = bars + &total.unwrap_or_default();
     let in_sums: Vec<&PartChange<'_>> = sums.iter().flat_map(|sum| &sum.parts).copied().collect();
@@ -706,12 +740,11 @@ fn bars(stage: &StageChange, of: &Comparison) -> String {
     )
 }
 
-/// Digits behind the point of a time of so many ns on each side, in ms, that show its change.
-fn ms_digits((a, b): (f64, f64)) -> usize {
-    match a.max(b) >= 1e6 {
-        true => MS_DIGITS,
-        false => digits_to_subtract(a / 1e6, b / 1e6, MS_DIGITS),
-    }
+/// Digits behind the point of times of so many ns on each side, in ms, that show the changes of all.
+fn table_digits(sides: impl Iterator<Item = [f64; 2]>) -> usize {
+    let small = sides.filter(|[a, b]| a.max(*b) < 1e6);
+    let digits = small.map(|[a, b]| digits_to_subtract(a / 1e6, b / 1e6, MS_DIGITS));
+    digits.max().unwrap_or(MS_DIGITS)
 }
 
 const MS_DIGITS: usize = 3;
@@ -740,8 +773,8 @@ fn smaller(stage: &StageChange, parts: &[&PartChange<'_>]) -> String {
     if parts.is_empty() {
         return String::new();
     }
+    let digits = table_digits(parts.iter().map(|part| part.sides_ns));
     let side = |part: &PartChange<'_>, at: usize| {
-        let digits = ms_digits(part.sides_ns.into());
         grouped(&format!("{:.digits$}", part.sides_ns[at] / 1e6))
     };
     let table = Table::new(parts)
@@ -750,7 +783,7 @@ fn smaller(stage: &StageChange, parts: &[&PartChange<'_>]) -> String {
         })
         .right("before (ms)", |part| side(part, 0))
         .right("after (ms)", |part| side(part, 1))
-        .right("change (ms)", |part| signed(part.change_ns / 1e6, ms_digits(part.sides_ns.into())))
+        .right("change (ms)", |part| signed(part.change_ns / 1e6, digits))
         .left("difference", |part| part.word().to_owned())
         .left(super::tables::NOISE, |part| {
             part.noise_text().unwrap_or_else(|| super::ABSENT.to_owned())
@@ -774,6 +807,64 @@ fn smaller(stage: &StageChange, parts: &[&PartChange<'_>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The page of the sample of a server before and after a change, and its comparison.
+    fn sample() -> (String, Diff) {
+        let report = |name: &str| {
+            let samples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/sample");
+            let bytes = std::fs::read(format!("{samples}/{name}/metrics.json")).expect(name);
+            stage2_diff::read_report(&bytes).expect(name).report
+        };
+        let (old, new) = (report("vllm_sorting"), report("vllm_server"));
+        let run = |label, report| stage2_diff::Run { label, report, left_out: &[] };
+        let of = stage2_diff::compare(&[run("a", &old)], &[run("b", &new)], &[], false);
+        let diff = Diff::of(vec![of.expect("a comparison")], String::new());
+        (html(&diff, &BTreeMap::new()), diff)
+    }
+
+    #[test]
+    fn what_users_of_a_server_feel_is_among_the_stages() {
+        let (_, mut diff) = sample();
+        let of = &mut diff.comparisons[0];
+        let first =
+            of.stages.iter().find_map(|stage| stage.metric("ttft_ms")).expect("one").clone();
+        of.run.push(MetricChange { metric: "request_ms".to_owned(), ..first });
+        let page = html(&diff, &BTreeMap::new());
+        let stages = page.split_once("id=\"stages\"").and_then(|(_, rest)| rest.split_once("<h2"));
+        let table = stages.and_then(|(_, rest)| rest.split_once("</table>")).expect("a table").0;
+        for text in ["median time to first token, ms", "(whole run)", "run.request_ms"] {
+            assert!(table.contains(text), "{text}: {table}");
+        }
+        assert!(page.contains("<span class=\"word\">--scheduler-cls</span>"), "options are whole");
+        let script =
+            page.rsplit_once("<script>").and_then(|(_, rest)| rest.split_once("</script>"));
+        let allowed = format!("script-src '{}'", hash(script.expect("a script").0));
+        assert!(page.contains(&allowed), "the policy names the script");
+    }
+
+    #[test]
+    fn times_of_a_table_of_bars_have_as_many_decimals() {
+        let (page, _) = sample();
+        for table in page.split("<table class=\"bars\">").skip(1) {
+            let (table, _) = table.split_once("</table>").expect("an end");
+            let times = table.split("<td class=\"n end\">").skip(1);
+            let times = times.filter_map(|cell| cell.split_once('<')?.0.split_once('.'));
+            let decimals: Vec<usize> = times.map(|(_, decimals)| decimals.len()).collect();
+            assert!(decimals.iter().all(|number| Some(number) == decimals.first()), "{table}");
+        }
+    }
+
+    #[test]
+    fn bars_of_an_outlier_say_so() {
+        let (page, mut diff) = sample();
+        assert!(!page.contains("an outlier"));
+        let line = diff.comparisons.iter_mut().flat_map(|of| &mut of.lines);
+        let line = line.into_iter().find(|line| line.label == "comparable").expect("a line");
+        line.text = "with caveats: b1 takes 1.54x as long as the other runs of its side (decode)"
+            .to_owned();
+        assert_eq!(outlier(&diff.comparisons[0]), Some("b1"));
+        assert!(html(&diff, &BTreeMap::new()).contains("; the means include b1, an outlier</h2>"));
+    }
 
     #[test]
     fn an_interval_and_a_unit_stay_together() {

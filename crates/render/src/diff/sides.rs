@@ -7,7 +7,9 @@ use stage2_diff::{
     Presence, StageChange,
 };
 
-use super::tables::{cell, is_unlike, noise_cell, percent_cell, rate, side_cells, stage_time};
+use super::tables::{
+    cell, factor, is_unlike, noise_cell, percent_cell, rate, side_cells, stage_time,
+};
 use super::{in_folder, side_name};
 use crate::table::{Table, name as table_name};
 
@@ -51,20 +53,26 @@ pub(super) fn name(runs: &[ComparedRun]) -> String {
 /// The times and the tokens per second of the stages on all sides; nothing where they have no side in common.
 pub(super) fn table(diff: &Diff, stages_shown: usize) -> String {
     let Some(first) = first(diff) else { return String::new() };
-    let mut stages: Vec<&str> = Vec::new();
-    for stage in diff.comparisons.iter().flat_map(Comparison::of_model) {
-        if !stages.contains(&stage.stage.as_str()) {
-            stages.push(&stage.stage);
-        }
-    }
+    let stages = stages_of(diff);
     let shown = stages.iter().take(stages_shown);
-    let mut out: String = shown.map(|stage| of_stage(diff, first, stage)).collect();
+    let of = |stage: &&str| of_stage(&rows_of(diff, first, stage), stage, None, false);
+    let mut out: String = shown.map(of).collect();
     let more = stages.iter().take(STAGES).skip(stages_shown).map(|stage| plain(stage));
     let more: Vec<String> = more.collect();
     if !more.is_empty() {
         out.push_str(&format!("{ALSO}{} (--full).\n\n", more.join(", ")));
     }
     out
+}
+
+fn stages_of(diff: &Diff) -> Vec<&str> {
+    let mut stages: Vec<&str> = Vec::new();
+    for stage in diff.comparisons.iter().flat_map(Comparison::of_model) {
+        if !stages.contains(&stage.stage.as_str()) {
+            stages.push(&stage.stage);
+        }
+    }
+    stages
 }
 
 /// The stage on the first side, then on the others.
@@ -77,60 +85,111 @@ fn rows_of<'c>(diff: &'c Diff, first: &[ComparedRun], stage: &str) -> Vec<Row<'c
     base.into_iter().chain(others).collect()
 }
 
-/// A side in the chart of a stage.
+/// A side in the picture of a stage.
 pub(super) struct Bar {
-    pub(super) side: String,
     pub(super) time: String,
     pub(super) ms: f64,
     /// The times that noise allows; that of the first side is what they are compared with.
     pub(super) allowed_ms: Option<[f64; 2]>,
-    pub(super) word: &'static str,
 }
 
-/// The first stage on the sides that have its time per the same thing: what it is, their bars, and the other sides.
-pub(super) fn chart(diff: &Diff) -> Option<(String, Vec<Bar>, Vec<String>)> {
-    let first = first(diff)?;
-    let stage = diff.comparisons.iter().flat_map(Comparison::of_model).next()?;
-    let rows = rows_of(diff, first, &stage.stage);
-    let name = |side: &str| side.strip_prefix("baseline:").unwrap_or(side).to_owned();
+/// A stage on all sides, as the page has it.
+pub(super) struct OnPage {
+    pub(super) table: String,
+    /// Of each row; nothing of a side whose time is not comparable, and of all sides where only one has a bar.
+    pub(super) bars: Vec<Option<Bar>>,
+    pub(super) caption: String,
+}
+
+/// The stages on all sides; nothing where they have no side in common.
+pub(super) fn on_page(diff: &Diff) -> Vec<OnPage> {
+    let Some(first) = first(diff) else { return Vec::new() };
+    let of_stage = |stage: &&str| {
+        let rows = rows_of(diff, first, stage);
+        let bars = bars(&rows);
+        let caption = caption(&rows, &bars, &shown_name(&name(first)));
+        OnPage { table: of_stage(&rows, stage, fastest(&rows, &bars), true), bars, caption }
+    };
+    stages_of(diff).iter().take(STAGES).map(of_stage).collect()
+}
+
+fn shown_name(side: &str) -> String {
+    side.strip_prefix("baseline:").unwrap_or(side).to_owned()
+}
+
+/// Those of the sides that have their time per the same thing.
+fn bars(rows: &[Row<'_>]) -> Vec<Option<Bar>> {
     let number = |row: &Row<'_>| {
         let is_bar = row.is_compared() && row.word != NOT_COMPARABLE;
-        row.time
-            .as_ref()
-            .filter(|_| is_bar)
-            .map(|(time, of)| (side_cells(time)[0].clone(), of.clone()))
+        let (time, of) = row.time.as_ref().filter(|_| is_bar)?;
+        Some((side_cells(time)[0].clone(), of.clone()))
     };
-    let all = rows.iter().take(ROWS);
-    let (base, of) = all.clone().find_map(number)?;
-    // Each pair is compared per what both of its sides have.
-    let (shown, others): (Vec<&Row<'_>>, Vec<&Row<'_>>) = all
-        .filter(|row| !row.is_first)
-        .partition(|row| number(row).as_ref() == Some(&(base.clone(), of.clone())));
-    let bar = |row: &&Row<'_>| {
-        let (time, _) = row.time.as_ref()?;
-        let [_, after] = side_cells(time);
+    let rows = rows.get(..ROWS).unwrap_or(rows);
+    let base = rows.iter().find_map(number);
+    let before = rows.iter().find(|row| base.is_some() && number(row) == base);
+    let before_ms = before.and_then(|row| row.time.as_ref()?.0.before);
+    let bar = |row: &Row<'_>| {
+        let (time, _) = base.as_ref()?;
+        if row.is_first {
+            return Some(Bar { time: time.clone(), ms: before_ms?, allowed_ms: None });
+        }
+        // Each pair is compared per what both of its sides have.
+        let (time, _) = row.time.as_ref().filter(|_| number(row) == base)?;
         let change =
             time.noise.threshold.map(|least| time.change.map(|by| [by - least, by + least]));
         let change = time.interval.or(change.flatten());
         let allowed_ms = change.map(|ends| ends.map(|end| time.before.unwrap_or(0.0) + end));
-        Some(Bar {
-            side: name(&row.side),
-            time: after,
-            ms: time.after?,
-            allowed_ms,
-            word: row.word,
-        })
+        Some(Bar { time: side_cells(time)[1].clone(), ms: time.after?, allowed_ms })
     };
-    let before = shown.first().and_then(|row| row.time.as_ref()?.0.before)?;
-    let base =
-        Bar { side: name(&self::name(first)), time: base, ms: before, allowed_ms: None, word: "" };
-    let bars: Vec<Bar> = std::iter::once(base).chain(shown.iter().filter_map(bar)).collect();
-    let others = others.iter().map(|row| name(&row.side)).collect();
-    Some((format!("{}: {of}", stage.stage), bars, others))
+    let bars: Vec<Option<Bar>> = rows.iter().map(bar).collect();
+    let is_picture = bars.iter().flatten().filter(|bar| bar.ms > 0.0).count() > 1;
+    if is_picture { bars } else { rows.iter().map(|_| None).collect() }
 }
 
-fn of_stage(diff: &Diff, first: &[ComparedRun], stage: &str) -> String {
-    let rows = rows_of(diff, first, stage);
+/// The row with the shortest time, if that is beyond noise.
+fn fastest(rows: &[Row<'_>], bars: &[Option<Bar>]) -> Option<usize> {
+    let known = bars.iter().enumerate().filter_map(|(at, bar)| Some((at, bar.as_ref()?.ms)));
+    let (least, _) = known.min_by(|(_, a), (_, b)| a.total_cmp(b))?;
+    let is_change =
+        |row: &Row<'_>| row.time.as_ref().is_some_and(|(time, _)| time.verdict.is_change());
+    let row = rows.get(least)?;
+    let mut others = rows.iter().zip(bars).filter(|(row, bar)| bar.is_some() && !row.is_first);
+    let is_apart =
+        if row.is_first { others.all(|(row, _)| is_change(row)) } else { is_change(row) };
+    is_apart.then_some(least)
+}
+
+/// What the numbers and the bars mean.
+fn caption(rows: &[Row<'_>], bars: &[Option<Bar>], first: &str) -> String {
+    let mut said = String::new();
+    if rows.iter().any(Row::is_compared) {
+        said.push_str(&format!("Changes and ± are percentages of the value of {first}."));
+    }
+    if bars.iter().all(Option::is_none) {
+        return said;
+    }
+    said.push_str(" Bars begin at 0, and the line is the range that noise allows.");
+    let named = |is: &dyn Fn(usize, &Option<Bar>) -> bool| {
+        let found = rows.iter().zip(bars).enumerate().filter(|(at, (_, bar))| is(*at, bar));
+        found.map(|(_, (row, _))| shown_name(&row.side)).collect::<Vec<_>>().join(", ")
+    };
+    let fastest = fastest(rows, bars);
+    let least = fastest.and_then(|at| Some((at, bars.get(at)?.as_ref()?.allowed_ms?)));
+    let near = least.map(|(fastest, [_, high])| {
+        named(&|at, bar| at != fastest && bar.as_ref().is_some_and(|bar| bar.ms <= high))
+    });
+    if let Some(near) = near.filter(|near| !near.is_empty()) {
+        said.push_str(&format!(" Within the noise of the fastest: {near}."));
+    }
+    let unlike = named(&|_, bar| bar.is_none());
+    if !unlike.is_empty() {
+        said.push_str(&format!(" Not comparable, and so without a bar: {unlike}."));
+    }
+    said
+}
+
+/// `is_page`: with what a page has room for, and `fastest` marked.
+fn of_stage(rows: &[Row<'_>], stage: &str, fastest: Option<usize>, is_page: bool) -> String {
     let number = |row: &Row<'_>| row.time.as_ref().map(|(_, of)| of.clone());
     let all_of = rows.iter().find_map(number).unwrap_or_default();
     let value = |row: &Row<'_>, metric: &MetricChange| {
@@ -145,20 +204,42 @@ fn of_stage(diff: &Diff, first: &[ComparedRun], stage: &str) -> String {
         let is_alike = base_text.as_ref() == Some(&before) && number(row).as_ref() == Some(&all_of);
         (!is_alike).then(|| format!("{} (first side: {before})", number(row).unwrap_or_default()))
     };
-    let time = |row: &Row<'_>, show: fn(&MetricChange) -> String| {
+    let change = |row: &Row<'_>| {
         let (time, _) = row.time.as_ref().filter(|_| row.is_compared())?;
-        Some(show(time))
+        Some(with_noise(time))
     };
-    let table = Table::first(ROWS, &rows)
+    let rate_change = |row: &Row<'_>| row.rate.filter(|_| !row.is_first).map(with_noise);
+    let times_as_fast = |row: &Row<'_>| {
+        let factor = row.time.as_ref().filter(|_| !row.is_first).and_then(|(time, _)| factor(time));
+        let is_fastest =
+            fastest.and_then(|at| rows.get(at)).is_some_and(|found| std::ptr::eq(found, row));
+        let words = factor.into_iter().chain(is_fastest.then(|| "**fastest**".to_owned()));
+        let words: Vec<String> = words.collect();
+        (!words.is_empty()).then(|| words.join(", "))
+    };
+    let table = Table::first(ROWS, rows)
         .left("side", |row| code(row.side.strip_prefix("baseline:").unwrap_or(&row.side)))
         .right("time, ms", |row| match (&row.time, row.own) {
             (Some((time, _)), _) => Some(value(row, time)),
             (None, own) => own.map(|own| cell(own.ms, |ms| MetricUnit::Ms.shown(ms))),
-        })
-        .left("change %", |row| time(row, with_noise))
-        .left("difference", |row| (!row.is_first).then(|| row.word.to_owned()))
-        .right("tokens/s", |row| row.rate.map(|rate| value(row, rate)))
-        .left("change %", |row| row.rate.filter(|_| !row.is_first).map(with_noise))
+        });
+    let rate = |row: &Row<'_>| row.rate.map(|rate| value(row, rate));
+    let word = |row: &Row<'_>| (!row.is_first).then(|| row.word.to_owned());
+    let table = match is_page {
+        // Columns of numbers sort.
+        true => table
+            .right("change %", change)
+            .left("factor", times_as_fast)
+            .left("difference", word)
+            .right("tokens/s", rate)
+            .right("change %", rate_change),
+        false => table
+            .left("change %", change)
+            .left("difference", word)
+            .right("tokens/s", rate)
+            .left("change %", rate_change),
+    };
+    let table = table
         .left("time of", |row| {
             row.own.map(|own| format!("p50 per {}", own.per)).or_else(|| unlike(row))
         })
@@ -235,19 +316,19 @@ mod tests {
         let unlike = screens(&all, 80, 24);
         assert!(unlike.contains("- a → b: not comparable: "), "what a pair alone says: {unlike}");
         let same = of(vec![against("x/a", "x/b", &old), against("x/a", "x/c", &old)]);
-        let (_, bars, _) = chart(&same).expect("a chart");
-        assert_eq!(bars.iter().map(|bar| bar.side.as_str()).collect::<Vec<_>>(), ["a", "b", "c"]);
-        let [base, other] = [0, 1].map(|at| &bars[at]);
+        let [base, other] = [0, 1].map(|at| on_page(&same)[0].bars[at].take().expect("a bar"));
         let around = other.allowed_ms.is_some_and(|[low, high]| low < base.ms && base.ms < high);
         assert!(around && base.allowed_ms.is_none() && other.ms == base.ms);
-        assert_eq!(html(&same, &Default::default()).matches("class=\"allowed\"").count(), 2);
-        let (_, bars, others) = chart(&all).expect("a chart");
-        let sides: Vec<&str> = bars.iter().map(|bar| bar.side.as_str()).collect();
-        assert_eq!(
-            (sides, others),
-            (vec!["a", "c"], vec!["b".to_owned()]),
-            "unlike things have no scale"
-        );
+        let page = html(&same, &Default::default());
+        let bars = on_page(&same).into_iter().flat_map(|stage| stage.bars).flatten();
+        let allowed = bars.filter(|bar| bar.allowed_ms.is_some()).count();
+        assert_eq!((page.matches("class=\"allowed\"").count(), allowed > 1), (allowed, true));
+        assert_eq!(page.matches("<h2><code>decode</code>: ").count(), 1, "one table has all");
+        assert!(!page.contains("fastest"), "equal sides");
+        let unlike = &on_page(&all)[0];
+        let bars: Vec<bool> = unlike.bars.iter().map(Option::is_some).collect();
+        assert_eq!(bars, [true, false, true], "unlike things have no scale");
+        assert!(unlike.caption.ends_with("Not comparable, and so without a bar: b."));
         let compared =
             third.last().is_some_and(|of| of.contains(&format!("first side: {}", third[1])));
         assert!(compared || third[1] == first[1], "the same run: {table}");

@@ -220,59 +220,75 @@ pub(super) fn rate(stage: &StageChange) -> Option<&MetricChange> {
     rate.filter(|_| stage.other_work.is_none())
 }
 
-/// The time of each stage, of a step where it is known, and its tokens per second.
+/// What those who use a server feel, where its requests are known.
+const LATENCIES: [&str; 3] = ["ttft_ms", "tpot_ms", "request_ms"];
+
+/// The time of each stage, of a step where it is known, its tokens per second, and the latencies of requests.
 pub(super) fn stages(of: &Comparison) -> String {
     if of.stages.is_empty() {
         return paragraph("None: neither side has a stage with GPU work.");
     }
-    /// What a number is, in its unit; nothing of a stage without any time.
-    type Row<'r> = (&'r StageChange, Option<(&'r MetricChange, String)>);
+    /// A stage, or the run, and what a number of it is, in its unit; nothing of a stage without any time.
+    type Row<'r> = (Option<&'r StageChange>, Option<(&'r MetricChange, String)>);
     let own = |row: &Row<'_>, side: usize| {
-        Some(row.0.own_times.as_ref().filter(|_| row.1.is_none())?.get(side)?.text())
+        Some(row.0?.own_times.as_ref().filter(|_| row.1.is_none())?.get(side)?.text())
     };
     let of_model = of.of_model();
+    fn latencies(metrics: &[MetricChange]) -> impl Iterator<Item = (&MetricChange, String)> {
+        let known = |name: &&str| metrics.iter().find(|metric| metric.metric == **name);
+        let known = LATENCIES.iter().filter_map(known).filter(|metric| metric.change.is_some());
+        known.map(|metric| (metric, metric.label()))
+    }
     let rows = of_model.iter().flat_map(|&stage| {
         let time = stage_time(stage).map(|(metric, label)| {
             (metric, format!("ms{}, {label}", stage.per_of(&metric.metric)))
         });
-        let rate = rate(stage).map(|rate| (stage, Some((rate, "tokens/s, mean".to_owned()))));
-        std::iter::once((stage, time)).chain(rate)
+        let rate = rate(stage).map(|rate| (rate, "tokens/s, mean".to_owned()));
+        let others = rate.into_iter().chain(latencies(&stage.metrics)).map(Some);
+        std::iter::once(time).chain(others).map(move |number| (Some(stage), number))
     });
-    let rows: Vec<Row<'_>> = rows.collect();
+    let of_run = latencies(&of.run).map(|number| (None, Some(number)));
+    let rows: Vec<Row<'_>> = rows.chain(of_run).collect();
     fn of_metric<T>(row: &Row<'_>, show: impl Fn(&MetricChange) -> T) -> Option<T> {
         row.1.as_ref().map(|(metric, _)| show(metric))
     }
-    let verdict = |row: &Row<'_>| match row.0.presence {
-        Presence::Both if own(row, 0).is_some() => Some(NOT_COMPARABLE.to_owned()),
-        Presence::New => Some("new".to_owned()),
-        Presence::Vanished => Some(GONE.to_owned()),
-        Presence::Both => of_metric(row, |metric| row.0.word(metric).to_owned()),
+    let verdict = |row: &Row<'_>| match row.0.map(|stage| (stage, stage.presence)) {
+        None => of_metric(row, |metric| metric.word().to_owned()),
+        Some((_, Presence::Both)) if own(row, 0).is_some() => Some(NOT_COMPARABLE.to_owned()),
+        Some((_, Presence::New)) => Some("new".to_owned()),
+        Some((_, Presence::Vanished)) => Some(GONE.to_owned()),
+        Some((stage, Presence::Both)) => of_metric(row, |metric| stage.word(metric).to_owned()),
     };
+    let numbers: Vec<&MetricChange> =
+        rows.iter().filter_map(|row| Some(row.1.as_ref()?.0)).collect();
+    let cell =
+        |row: &Row<'_>, at: usize| of_metric(row, |m| aligned_cells(m, &numbers)[at].clone());
+    let other_work = |row: &Row<'_>| row.0.and_then(|stage| stage.other_work.clone());
     let table = Table::first(STAGE_ROWS, &rows)
-        .left("stage", |row| name(&row.0.stage))
+        .left("stage", |row| row.0.map_or("(whole run)".to_owned(), |stage| name(&stage.stage)))
         .left("number", |row| match &row.1 {
             Some((_, what)) => Some(text(what)),
             None => own(row, 0).map(|_| "p50".to_owned()),
         })
-        .right("before", |row| own(row, 0).or_else(|| of_metric(row, |m| row_cells(m)[0].clone())))
-        .right("after", |row| own(row, 1).or_else(|| of_metric(row, |m| row_cells(m)[1].clone())))
-        .right("change", |row| of_metric(row, |m| row_cells(m)[2].clone()))
+        .right("before", |row| own(row, 0).or_else(|| cell(row, 0)))
+        .right("after", |row| own(row, 1).or_else(|| cell(row, 1)))
+        .right("change", |row| cell(row, 2))
         .right("change %", |row| of_metric(row, percent_cell))
         .left("factor", |row| row.1.as_ref().and_then(|(metric, _)| factor(metric)))
-        .left("difference", |row| match (verdict(row), row.0.other_work.as_deref()) {
+        .left("difference", |row| match (verdict(row), other_work(row)) {
             (Some(word), Some(why)) if word == NOT_COMPARABLE => {
                 Some(text(&format!("{word}: {why}")))
             }
             (word, _) => word,
         })
-        .left(NOISE, |row| match row.0.presence {
+        .left(NOISE, |row| match row.0.is_none_or(|stage| stage.presence == Presence::Both) {
             // Of steps that do different work, the noise decides nothing.
-            Presence::Both if verdict(row).is_some_and(|word| word != NOT_COMPARABLE) => {
+            true if verdict(row).is_some_and(|word| word != NOT_COMPARABLE) => {
                 of_metric(row, noise_cell)
             }
             _ => None,
         })
-        .left(NAME, |row| of_metric(row, |m| in_condition(m, Some(row.0))))
+        .left(NAME, |row| of_metric(row, |m| in_condition(m, row.0)))
         .markdown_with_rest_in("the JSON");
     let apart = of.stages.len() - of_model.len();
     if apart == 0 {
@@ -586,7 +602,7 @@ pub(super) fn percent_cell(metric: &MetricChange) -> String {
 }
 
 /// `1.63x faster`, of a time that changed.
-fn factor(metric: &MetricChange) -> Option<String> {
+pub(super) fn factor(metric: &MetricChange) -> Option<String> {
     let is_time = metric.unit == MetricUnit::Ms && metric.verdict.is_change();
     match metric.before.zip(metric.after).filter(|(a, b)| is_time && *a > 0.0 && *b > 0.0) {
         Some((a, b)) if a > b => Some(format!("{:.2}x faster", a / b)),

@@ -291,11 +291,12 @@ fn draw_latency(
 
 /// Maximum number of batches in a picture; the analysis makes fewer.
 const BATCHES: usize = 100;
+const FEWEST_BATCHES: usize = 3;
 /// Fewer steps have no median that is worth its name.
 const FEW_STEPS: u64 = 3;
 
-/// The picture of the step time of an engine by batch, with the fitted line; `None` for fewer than
-/// two batches.
+/// The picture of the step time of an engine by batch, with the fitted line; `None` for fewer
+/// than three batches, which do not make a curve.
 pub(super) fn step_times(kind: &EngineSteps, id: &str) -> Option<String> {
     // Steps that only read prompts are grouped, and fitted, by tokens where all of these are known.
     let knows_tokens = kind.rows.iter().all(|row| row.tokens_mean.is_some());
@@ -311,7 +312,7 @@ pub(super) fn step_times(kind: &EngineSteps, id: &str) -> Option<String> {
     let most = points.iter().map(|(batch, ..)| *batch).fold(0.0, f64::max);
     let longest = points.iter().map(|(_, p50, p99, _)| p99.unwrap_or(*p50)).max()?;
     let few = points.iter().any(|(.., steps)| *steps < FEW_STEPS);
-    if points.len() < 2 || most <= 0.0 {
+    if points.len() < FEWEST_BATCHES || most <= 0.0 {
         return None;
     }
     let unit = if by_tokens { "prompt tokens of a step" } else { "requests of a step" };

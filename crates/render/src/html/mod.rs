@@ -84,7 +84,8 @@ pub(super) fn report_html(
     let kernels = Kernels::of(report, &kernels);
     let parts = parts(report, &kernels, [summary, whole, operators]);
     let title = text(&whole.title);
-    let (style, script) = (packed("html/page.css"), packed("html/page.js"));
+    let style = [packed("html/page.css"), packed("html/tables.css")].concat();
+    let script = [packed("html/tables.js"), packed("html/page.js")].concat();
     let mut out = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
@@ -92,8 +93,8 @@ pub(super) fn report_html(
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <title>{title}</title>\n<style>{style}</style>\n</head>\n<body>\n\
          <a class=\"skip\" href=\"#main\">Skip the answer</a>\n",
-        hash(style),
-        hash(script),
+        hash(&style),
+        hash(&script),
     );
     out.push_str(&header(report, &kernels, &whole.title, &parts));
     out.push_str(&contents(&parts));
@@ -108,7 +109,7 @@ pub(super) fn report_html(
 }
 
 /// What the policy calls a script or style.
-fn hash(content: &str) -> String {
+pub(super) fn hash(content: &str) -> String {
     format!("sha256-{}", BASE64_STANDARD.encode(Sha256::digest(content)))
 }
 

@@ -1,14 +1,6 @@
-
-"use strict";
 // What the page can do beyond reading: timelines and flame graphs zoom and can be searched, kernels can be sorted and
 // filtered and lead to their bars and points, and light and dark can be switched. Nothing here is needed to read it.
 (() => {
-  const make = (tag, properties = {}, ...children) => {
-    const element = Object.assign(document.createElement(tag), properties);
-    element.append(...children);
-    return element;
-  };
-
   // Names are shortened in the middle.
   const wordsOf = (text) => text.toLowerCase().split(/[\s…]+/).filter(Boolean);
   const hasAll = (text, words) => words.length > 0 && words.every((word) => text.includes(word));
@@ -388,72 +380,13 @@
     group.classList.add("both");
   };
 
-  // The head of each column sorts the table, with the rows that are folded below it. Parts stay below their whole.
-  const sorts = (table) => {
-    const body = table.tBodies[0];
-    const rest = table.closest(".table")?.nextElementSibling;
-    const wholes = () => {
-      if (rest?.matches(".rest")) {
-        body.append(...rest.querySelectorAll("tbody tr"));
-        rest.remove();
-      }
-      const found = [];
-      for (const row of body.rows) {
-        if (row.matches(".apart")) break;
-        if (row.querySelector(".part-of")) found.at(-1)?.push(row);
-        else found.push([row]);
-      }
-      return found;
-    };
-    const text = (row, at) => row.cells[at].textContent;
-    const number = (row, at) => parseFloat(text(row, at).replaceAll(",", ""));
-    const isKnown = (row, at) => !Number.isNaN(number(row, at));
-    table.classList.add("sorts");
-    [...table.tHead.rows[0].cells].forEach((head, at) => {
-      // A column of bars.
-      if (!head.textContent) return;
-      const numeric = head.classList.contains("n");
-      const button = make("button", { type: "button", textContent: head.textContent });
-      head.replaceChildren(button);
-      button.addEventListener("click", () => {
-        const first = numeric ? "descending" : "ascending";
-        const second = numeric ? "ascending" : "descending";
-        const order = head.getAttribute("aria-sort") === first ? second : first;
-        for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
-        head.setAttribute("aria-sort", order);
-        const compare = numeric
-          ? (a, b) => number(a, at) - number(b, at)
-          : (a, b) => text(a, at).localeCompare(text(b, at));
-        const sign = order === "ascending" ? 1 : -1;
-        // What is not known comes last in both directions.
-        const unknown = (a, b) => (numeric ? isKnown(b, at) - isKnown(a, at) : 0);
-        const from = body.querySelector(".apart");
-        const after = from ? [...body.rows].slice(from.sectionRowIndex) : [];
-        body.append(...wholes().sort(([a], [b]) => unknown(a, b) || sign * (compare(a, b) || 0)).flat(), ...after);
-      });
-    });
-  };
-
-  // Tables of several numbers: in others, the order of the rows is what they say.
-  const ofNumbers = (table) => {
-    const head = table.tHead?.rows[0].cells ?? [];
-    const numbers = [...head].filter((cell) => cell.classList.contains("n")).length;
-    const rows = [...(table.tBodies[0]?.rows ?? [])];
-    if (table.matches(".top")) return true;
-    const isPlain = rows.every((row) => row.cells.length === head.length) && !table.matches(".sortable, .rest table");
-    return numbers >= 3 && rows.length >= 3 && isPlain;
-  };
-
   const sortable = (table) => {
     sorts(table);
     const rows = [...table.tBodies[0].rows];
-    const text = (row, at) => row.cells[at].textContent;
-    const number = (row, at) => parseFloat(text(row, at).replaceAll(",", ""));
+    const [text, number] = [cellText, cellNumber];
     const full = (row) => row.querySelector("[title]")?.title ?? row.cells[0].textContent;
     const words = rows.map((row) => [row, `${full(row)} ${row.dataset.id ?? ""} ${row.textContent}`.toLowerCase()]);
-    const input = make("input", { type: "search", placeholder: "Filter: words that a row must have" });
-    input.setAttribute("aria-label", "Filter rows");
-    const found = make("output");
+    const [input, found] = filterField();
     const column = [...table.tHead.rows[0].cells].findIndex((head) => head.textContent === "Stage");
     // Rows that hardly matter are one line until they are asked for; a filter looks through them, too.
     const total = [...table.tHead.rows[0].cells].findIndex((head) => head.textContent === "Total (ms)");
@@ -478,7 +411,7 @@
     const more = make("button", { type: "button", className: "more" });
     let open = false;
     const filter = () => {
-      const wanted = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+      const wanted = filterWords(input);
       let [visible, small, sum] = [0, 0, 0];
       for (const [row, has] of words) {
         const is = (stage === null || stage === stageOf(row) || (stage === others && others.has(stageOf(row)))) && wanted.every((word) => has.includes(word));
@@ -633,6 +566,7 @@
     // Of several frames in one, the tooltip has the names, and the picture that of the innermost: what was searched for is
     // shown in front of it.
     let wanted = [];
+    let together = "";
     const folded = (frame) => {
       const [shown, ...names] = about(frame).split("\n");
       const is = (text) => wanted.length > 0 && wanted.some((word) => text.toLowerCase().includes(word));
@@ -650,7 +584,10 @@
       picked = frame;
       frame.classList.add("picked");
       const name = folded(frame);
-      say(`${name ? `${name} in ` : ""}${about(frame).split("\n")[0]}`);
+      const marked = frames.filter((other) => other.matches(".found"));
+      const of = marked.indexOf(frame) + 1;
+      const match = of > 0 ? `match ${of} of ${marked.length} (${together} % together): ` : "";
+      say(`${match}${name ? `${name} in ` : ""}${about(frame).split("\n")[0]}`);
     };
     const zoomInto = (frame) => {
       if (!frame) return;
@@ -674,7 +611,8 @@
         percent += part(frame, "width");
         until = part(frame, "x") + part(frame, "width");
       }
-      if (words.length > 0) say(found ? `${found} of ${frames.length} frames, ${percent.toFixed(1)} % of the time; Enter and Shift+Enter step through them` : "No match");
+      together = percent.toFixed(1);
+      if (words.length > 0) say(found ? `${found} of ${frames.length} frames, ${together} % of the time; Enter and Shift+Enter step through them` : "No match");
     });
     find.addEventListener("keydown", (event) => {
       if (event.key !== "Enter" || !frames.some((frame) => frame.matches(".found"))) return;

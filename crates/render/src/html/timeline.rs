@@ -206,8 +206,10 @@ fn timeline(timeline: &StepTimeline, noun: &str, extent: Extent, id: &str, bar: 
     let waits = if waits { " The waiting part of a collective is a separate bar." } else { "" };
     let of_rank =
         timeline.rank.as_ref().map(|rank| format!(" of {}", rank.who)).unwrap_or_default();
+    let names = listed.html(&format!("{noun}{of_rank}"));
+    let to_list = if names.is_empty() { "" } else { TO_LIST };
     let description = format!(
-        "This is {} {}{of_rank}, {}: {}, {}, {}. The list below shows the names with their times.{waits}",
+        "This is {} {}{of_rank}, {}: {}, {}, {}.{waits}",
         noun,
         timeline.step.number,
         length(timeline),
@@ -222,7 +224,7 @@ fn timeline(timeline: &StepTimeline, noun: &str, extent: Extent, id: &str, bar: 
          <svg class=\"steps\" height=\"{height}\" role=\"img\" \
          aria-labelledby=\"{id}-title {id}-text\">\n<title id=\"{id}-title\">Timeline of the median \
          {noun}</title>\n<desc id=\"{id}-text\">{}</desc>\n<g class=\"axis\">\n{}</g>\n{ranges}{parts}{gaps}\
-         {works}</svg>\n</div>\n</div>\n<p class=\"note\">{}{}{}</p>\n{}{}",
+         {works}</svg>\n</div>\n</div>\n<p class=\"note\">{}{to_list}{}{}</p>\n{}{names}",
         extent.length_ns,
         text(&description),
         scale.ticks(height),
@@ -230,9 +232,12 @@ fn timeline(timeline: &StepTimeline, noun: &str, extent: Extent, id: &str, bar: 
         part_drawn(timeline, ranges_drawn.saturating_add(pieces)),
         samples.map(|host| of_samples(host, noun)).unwrap_or_default(),
         legend(timeline),
-        listed.html(&format!("{noun}{of_rank}")),
     )
 }
+
+/// Not on paper, which has no list that is folded.
+const TO_LIST: &str =
+    "<span class=\"to-list\"> The list below shows the names with their times.</span>";
 
 /// How long the step is, and of an engine what that is to the beginning of the next one.
 fn length(timeline: &StepTimeline) -> String {
