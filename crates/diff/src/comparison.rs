@@ -99,6 +99,11 @@ impl Comparison {
         self.before.len() == 1 && self.after.len() == 1
     }
 
+    /// The run that is far from the others of its side, without its folders.
+    pub fn outlier(&self) -> Option<String> {
+        crate::lines::outlier(self).map(|(run, _)| run)
+    }
+
     /// The GPU of every run is simulated.
     pub fn is_simulated(&self) -> bool {
         self.before.iter().chain(&self.after).all(|run| run.simulated)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use stage2_diff::{
     ComparedRun, Comparison, ConditionResult, Diff, Difference, NOT_COMPARED, Outcome, Outlook,
-    PartChange, Parts, Presence, StageChange, WITH_CAVEATS, WorkChange, digits_to_subtract, signed,
+    PartChange, Parts, Presence, StageChange, WorkChange, digits_to_subtract, signed,
 };
 use stage2_model::{AnswerLine, Severity};
 
@@ -180,7 +180,8 @@ fn comparison(
         format!("<details>\n<summary>{said}</summary>\n{picture}{numbers}</details>\n")
     };
     let picture: Option<String> = first.map(|stage| {
-        let with = outlier(of)
+        let with = of
+            .outlier()
             .map_or_else(String::new, |run| format!("; the means include {run}, an outlier"));
         let said = escaped(&format!("{}: {}{with}", stage.stage, whole_of(stage)));
         format!("<h2{}>{said}</h2>\n{}", id("parts"), bars(stage, of))
@@ -499,14 +500,6 @@ fn whole_of(stage: &StageChange) -> String {
     named::whole(stage, &stage.parts())
 }
 
-/// The run that the line `comparable` finds far from the others of its side.
-fn outlier(of: &Comparison) -> Option<&str> {
-    let line = of.lines.iter().find(|line| line.label == "comparable")?;
-    let (before, _) = line.text.split_once(" as long as the other runs of its side")?;
-    let (run, _) = before.rsplit_once(" takes ")?;
-    Some(run.rsplit_once(WITH_CAVEATS).map_or(run, |(_, run)| run.trim_start_matches([':', ' '])))
-}
-
 /// What became of all conditions, with its colour, in front of the verdict; nothing without any.
 fn conditions(of: &Comparison) -> String {
     let all = of.conditions.len();
@@ -807,6 +800,7 @@ fn smaller(stage: &StageChange, parts: &[&PartChange<'_>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use stage2_diff::MetricChange;
 
     /// The page of the sample of a server before and after a change, and its comparison.
     fn sample() -> (String, Diff) {
@@ -858,11 +852,14 @@ mod tests {
     fn bars_of_an_outlier_say_so() {
         let (page, mut diff) = sample();
         assert!(!page.contains("an outlier"));
-        let line = diff.comparisons.iter_mut().flat_map(|of| &mut of.lines);
-        let line = line.into_iter().find(|line| line.label == "comparable").expect("a line");
-        line.text = "with caveats: b1 takes 1.54x as long as the other runs of its side (decode)"
-            .to_owned();
-        assert_eq!(outlier(&diff.comparisons[0]), Some("b1"));
+        let of = &mut diff.comparisons[0];
+        let run = of.after[0].clone();
+        of.after = ["b1", "b2", "b3"]
+            .map(|label| ComparedRun { label: label.into(), ..run.clone() })
+            .into();
+        let name = of.stages[0].time().expect("a time").metric.clone();
+        let time = of.stages[0].metrics.iter_mut().find(|row| row.metric == name);
+        time.expect("it").after_runs = vec![15.4, 10.0, 10.1];
         assert!(html(&diff, &BTreeMap::new()).contains("; the means include b1, an outlier</h2>"));
     }
 
