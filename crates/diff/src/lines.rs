@@ -430,6 +430,12 @@ pub const NOT_COMPARED: &str = "not compared";
 const OUTLIER_SPREADS: f64 = 3.0;
 const OUTLIER_PART: f64 = 0.1;
 
+/// The name of a run without the folders above it.
+fn folder_of(label: &str) -> &str {
+    let label = label.trim_end_matches('/');
+    label.rsplit_once('/').map_or(label, |(_, folder)| folder)
+}
+
 /// A run that should be recorded again, and how far it is from the others: `b1`, `1.54x as long as the other runs of its side (decode)`.
 pub(crate) fn outlier(of: &Comparison) -> Option<(String, String)> {
     let stages = timed(of);
@@ -451,8 +457,7 @@ pub(crate) fn outlier(of: &Comparison) -> Option<(String, String)> {
         };
         let found = (0..values.len()).find_map(|at| Some((runs.get(at)?, factor(at)?)));
         found.map(|(run, factor)| {
-            let label = run.label.trim_end_matches('/');
-            let folder = label.rsplit_once('/').map_or(label, |(_, folder)| folder);
+            let folder = folder_of(&run.label);
             let others =
                 format!("{factor:.2}x as long as the other runs of its side ({})", stage.stage);
             (folder.to_owned(), others)

@@ -350,7 +350,9 @@ fn noise_text(noise: Noise, interval: Option<[f64; 2]>, before_ns: f64) -> Optio
         (_, None, _) if noise.exceeds_value => Some(noise.why_not_judged()?.to_owned()),
         (_, Some(ends), _) if is_known => Some(format!("{} %", ends_text(ends.map(percent), 1))),
         (_, Some(ends), _) => Some(format!("{} ms", ends_text(ends.map(|ns| ns / NS_PER_MS), 3))),
-        (NoiseMethod::FivePercent | NoiseMethod::Instances, _, Some(least)) if is_known => {
+        (NoiseMethod::FivePercent | NoiseMethod::Instances, _, Some(least))
+            if is_known && least < before_ns =>
+        {
             Some(format!("± {:.1} %", percent(least)))
         }
         (NoiseMethod::FivePercent | NoiseMethod::Instances, _, Some(least)) => {
