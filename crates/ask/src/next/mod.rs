@@ -43,6 +43,8 @@ const WARM_INSTANCES: &str = "/warm_instances";
 const PLACES: usize = 3;
 /// Places that take less of the idle time are left out.
 const LEAST_PERCENT: f64 = 1.0;
+/// What records a program of the user.
+const OF_OWN: &str = "stage2-launch run --light -- COMMAND";
 /// What makes the demo launch with CUDA graphs.
 const GRAPH: &str = "--graph";
 
@@ -219,6 +221,7 @@ pub fn next(run: &Run<'_>, files: &RunFiles<'_>) -> Next {
     if is_demo && change.contains("CUDA graphs") && !argv.iter().any(|word| word == GRAPH) {
         argv.push(GRAPH.to_owned());
     }
+    notes.extend(is_demo.then(|| format!("then profile your own program: {OF_OWN}")));
     // Otherwise it is that of `merge`.
     let is_own = files.command.is_none() || own_command(report, files).is_some();
     let directory = files.directory.filter(|_| !argv.is_empty() && is_own);
