@@ -28,7 +28,7 @@ const RUNS_A_SIDE: usize = 4;
 /// Metrics for the time of a step, the best first: `diff` does not have each of them of every stage.
 const TIMES: [&str; 4] = ["step_mean_ms", "host_ms", "window_ms", "kernel_ms"];
 /// Words that choose how often the workload runs.
-const MODES: [&str; 4] = ["--light", "--deep", "--dormant", "run.mode="];
+const MODES: [&str; 3] = ["--light", "--deep", "run.mode="];
 /// What stands for a metric where outliers were left out of the advice, the best first: their time is in that metric.
 const WITHOUT_OUTLIERS: [(&str, &[&str]); 2] =
     [("step_mean_ms", &["window_ms", "step_ms"]), ("tokens_per_s", &["token_ms"])];
