@@ -7,6 +7,7 @@
 //! length compare. A difference is only called one when it is larger than the noise.
 #![forbid(unsafe_code)]
 
+mod again;
 mod causes;
 mod comparability;
 mod compare;
@@ -24,6 +25,7 @@ mod stage_view;
 mod verdict;
 mod work;
 
+pub use again::{Again, again, load};
 pub use comparability::{NOT_RECORDED, ORDER_OF_RUNS};
 pub use compare::{EmptyRun, Run, compare};
 pub use comparison::*;

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use anstyle::{AnsiColor, Style};
 use stage2_contract::text::{visible, visible_path, wrapped};
 use stage2_diff::{
-    ComparedRun, Comparison, Condition, Diff, Outcome, ReadError, ReadReport, Run, compare,
-    read_report,
+    Again, ComparedRun, Comparison, Condition, Diff, Outcome, ReadError, ReadReport, Run, again,
+    compare, load, read_report,
 };
 use stage2_model::finding::Id;
 use stage2_model::{AnswerLine, Finding, Report, RunState, Timelines};
@@ -262,50 +262,22 @@ fn record_line<'i>(
     let run = |(side, name): (&[ComparedRun], &str)| {
         // A side that has enough runs needs none.
         let new = next.text.split(' ').find(|word| word.starts_with(name))?;
-        let (verb, words) = recorded_by(&inputs(&side.first()?.label)?.read.report)?;
-        let words: String = words.iter().map(|word| format!(" {}", plan::quote(word))).collect();
-        let words = if words.is_empty() { words } else { format!(" --{words}") };
-        Some(format!("stage2-launch {verb} --run-dir {new}{words}"))
+        let report = &inputs(&side.first()?.label)?.read.report;
+        let Again { verb, mode, workload } = again(report, report.run.command.as_deref()?)?;
+        let words: String = workload.iter().map(|word| format!(" {}", plan::quote(word))).collect();
+        let mode = mode.map(|mode| format!(" {mode}")).unwrap_or_default();
+        Some(format!("stage2-launch {verb}{mode} --run-dir {new} --{words}"))
     };
     let sides = [(&*of.before, "before-"), (&*of.after, "after-")];
     let commands: Vec<String> = sides.into_iter().filter_map(run).collect();
-    let is_engine = |run: &ComparedRun| {
-        inputs(&run.label).is_some_and(|input| input.read.report.engine.is_some())
-    };
-    let load = match of.after.iter().any(is_engine) {
-        true => "under the same load (then stop a server): ",
-        false => "",
-    };
-    let text = format!("{load}{}", commands.join(" && "));
+    let load_of = |run: &ComparedRun| load(&inputs(&run.label)?.read.report);
+    let load = of.after.iter().find_map(load_of).map(|load| format!("{load}: "));
+    let text = format!("{}{}", load.unwrap_or_default(), commands.join(" && "));
     (!commands.is_empty()).then(|| AnswerLine { label: RECORD.to_owned(), text })
 }
 
 /// Label of the line with commands that record more runs.
 const RECORD: &str = "record";
-
-/// What recorded a run, and the words behind `--`. Only `demo` loads the simulated GPU, with options of its own in front.
-fn recorded_by(report: &Report) -> Option<(&'static str, Vec<&String>)> {
-    let (program, options) = report.run.command.as_deref()?.split_first()?;
-    if program.ends_with("stage2-launch") {
-        // A merge: what was recorded is not known.
-        return None;
-    }
-    if report.simulated && program.ends_with("stage2-demo") {
-        let mut options = options.iter();
-        let mut given = Vec::new();
-        while let Some(option) = options.next() {
-            match option.as_str() {
-                "--device" | "--sim" => drop(options.next()),
-                "--sync" | "--quiet" => {}
-                _ => given.push(option),
-            }
-        }
-        return Some(("demo", given));
-    }
-    let is_light = report.run.passes.iter().all(|pass| pass.name.as_deref() == Some("collect"));
-    let words = std::iter::once(program).chain(options).collect();
-    Some((if is_light { "run --light" } else { "run" }, words))
-}
 
 /// What a terminal shows.
 fn screens(diff: &Diff) -> String {

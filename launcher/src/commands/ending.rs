@@ -138,11 +138,7 @@ pub(super) fn tell_answer(
             lines.push(("report", visible_path(&page)));
             // What comes next after other runs, the line above says.
             if lines.iter().any(|(label, _)| *label == "verdict") {
-                let next = match record.is_demo() {
-                    true => NEXT_OF_DEMO.to_owned(),
-                    false => format!("stage2-launch next {}", quote(dir)),
-                };
-                lines.push(("next", next));
+                lines.push(("next", format!("stage2-launch next {}", quote(dir))));
             }
         }
         (false, true) => lines.push(("bundle", visible_path(dir).to_string())),
@@ -195,8 +191,6 @@ pub(super) fn style_of(label: &str, status: Status) -> Style {
 
 /// What the lines of a simulated GPU begin with.
 const SIMULATED: &str = "simulated GPU: ";
-
-const NEXT_OF_DEMO: &str = "stage2-launch run --light -- COMMAND";
 
 pub(super) fn make_room(
     folder: &RunFolder,

@@ -77,8 +77,10 @@ fn settings(config: &str) -> Vec<String> {
     for (_, origin) in config.lines().filter_map(|line| line.rsplit_once("  # ")) {
         let found = match (origin.strip_prefix("override "), origin.strip_prefix("option ")) {
             (Some(word), _) => vec![word.to_owned()],
-            // The next run has a folder of its own.
-            (_, Some(option)) if !option.starts_with("--run-dir") => {
+            // The next run has a folder of its own, and `diff` compares a window with a whole run, not with a dormant one.
+            (_, Some(option))
+                if !["--run-dir", "--dormant"].iter().any(|no| option.starts_with(no)) =>
+            {
                 shlex::split(option).unwrap_or_default()
             }
             _ => continue,
@@ -110,6 +112,7 @@ model:
 ";
         let expected = ["--light", "--timeout", "5m", "model.tokens.batch_size=4"];
         assert_eq!(settings(config), expected);
+        assert!(settings("  mode: light  # option --dormant\n").is_empty(), "of a window");
         assert_eq!(settings("no: comments\n"), Vec::<String>::new());
     }
 

@@ -74,7 +74,10 @@ pub(crate) fn doctor(
         json.map_err(|e| Failure::NoResult(format!("the result is not JSON: {e}")))? + "\n"
     } else {
         let width = width(&std::io::stdout()).unwrap_or(usize::MAX);
-        show(&diagnosis, verbosity == Verbosity::Verbose, width)
+        match verbosity {
+            Verbosity::Verbose => show_all(&diagnosis, width),
+            _ => show(&diagnosis, width),
+        }
     };
     printed(&text)?;
     Ok(if diagnosis.status == Status::Problem { EXIT_PROBLEM } else { 0 })
@@ -278,11 +281,41 @@ fn fitting(checks: Vec<Check>, causes: &[EmptyCause]) -> Vec<Check> {
     checks.into_iter().filter(fits).collect()
 }
 
-/// The column where texts of checks begin.
+/// The columns where texts of checks begin: with `-v`, and without it.
 const TEXT_COLUMN: usize = 34;
+const SHORT_COLUMN: usize = 13;
 
-/// The checks by group, each with what to do below it, in lines of a width; `verbose`: with what each follows from.
-fn show(diagnosis: &Diagnosis, verbose: bool, width: usize) -> String {
+/// The checks in lines of a width: what asks for something comes last, where a screen shows it; of others, each group has
+/// a line with their names.
+fn show(diagnosis: &Diagnosis, width: usize) -> String {
+    let mut text = String::new();
+    let room = width.saturating_sub(SHORT_COLUMN).max(20);
+    let mut row = |status: Status, texts: &[String]| {
+        let style = style(status);
+        let mut word = status.word();
+        for line in texts.iter().flat_map(|text| wrapped(text, room)) {
+            let _ = writeln!(text, "{style}{word:<11}{style:#}  {line}");
+            word = "";
+        }
+    };
+    let of = |status| diagnosis.checks.iter().filter(move |check| check.status == status);
+    for status in [Status::Ok, Status::NotChecked] {
+        for group in of(status).collect::<Vec<_>>().chunk_by(|one, next| one.group == next.group) {
+            let names: Vec<_> = group.iter().map(|check| check.id).collect();
+            let title = group.first().map(|check| check.group.title()).unwrap_or_default();
+            row(status, &[format!("{title}: {}", names.join(", "))]);
+        }
+    }
+    for check in of(Status::Warning).chain(of(Status::Problem)) {
+        let what = format!("{}: {}", check.id, check.what);
+        row(check.status, &[what, format!("to do: {}", check.fix.unwrap_or_default())]);
+    }
+    let _ = writeln!(text, "\n{}", wrapped(&summary(diagnosis), width).join("\n"));
+    text
+}
+
+/// The checks by group, each with what to do and what it follows from below it, in lines of a width.
+fn show_all(diagnosis: &Diagnosis, width: usize) -> String {
     let mut text = String::new();
     let mut before: Option<&Check> = None;
     let room = width.saturating_sub(TEXT_COLUMN).max(20);
@@ -297,18 +330,9 @@ fn show(diagnosis: &Diagnosis, verbose: bool, width: usize) -> String {
         let word = check.status.word();
         let what = in_room(&check.what);
         let _ = writeln!(text, "  {style}{word:<11}{style:#}  {:<17}  {what}", check.id);
-        if let Some(fix) = check.fix {
-            // nsys and ncu are installed in the same way.
-            let todo = match before.filter(|before| before.fix == Some(fix)) {
-                Some(before) => format!("to do: the same as for {}", before.id),
-                None => format!("to do: {fix}"),
-            };
-            let _ = writeln!(text, "{below}{}", in_room(&todo));
-        }
-        if verbose && check.is_bad() {
-            let _ = writeln!(text, "{below}{}", in_room(&format!("why: {}", check.why)));
-        }
-        for line in check.details.iter().filter(|_| verbose) {
+        let fix = check.fix.map(|fix| format!("to do: {fix}"));
+        let why = check.is_bad().then(|| format!("why: {}", check.why));
+        for line in fix.iter().chain(&why).chain(&check.details) {
             let _ = writeln!(text, "{below}{}", in_room(line));
         }
         before = Some(check);
@@ -328,7 +352,8 @@ fn summary(diagnosis: &Diagnosis) -> String {
     };
     let found = of(Status::Problem, *problems, "problem");
     let (warned, checks) = (of(Status::Warning, *warnings, "warning"), checks.len());
-    let all = format!("{found}, {warned}, {not_checked} not checked, of {checks} checks");
+    let why = if *not_checked > 0 { " (-v shows why)" } else { "" };
+    let all = format!("{found}, {warned}, {not_checked} not checked{why}, of {checks} checks");
     // What was not checked may still keep a run from recording.
     let free = match not_checked {
         0 => "A run can record here",
@@ -415,13 +440,37 @@ mod tests {
         let both = Diagnosis::of(vec![nsys.case(0, "y"), driver.case(0, "\u{1b}[2J")]);
         assert_eq!((both.status, both.problems, both.warnings), (Status::Problem, 1, 1));
         assert_eq!(both.checks[0].group, Group::Gpu, "in the order of the groups");
-        let shown = show(&both, false, 200);
+        let shown = anstream::adapter::strip_str(&show(&both, 200)).to_string();
         assert!(shown.contains("to do: install NVIDIA's driver"), "{shown}");
         assert!(shown.contains("\\x1b[2J"), "{shown}");
+        let problem = shown.find("problem      driver: ").expect("a problem");
+        assert!(shown.find("warning      nsys: y").expect("a warning") < problem, "{shown}");
+        assert!(shown.contains("pipeline.nsys.executable") && !shown.contains("ncu"), "{shown}");
         assert!(
             shown.contains("1 problem (driver), 1 warning (nsys), 0 not checked, of 2 checks"),
             "{shown}"
         );
+    }
+
+    #[test]
+    fn what_asks_for_nothing_is_a_line_of_names_in_each_group() {
+        let ok =
+            [&gpu::DRIVER, &workload::PYTHON, &workload::PRELOAD].map(|known| known.ok("fine"));
+        let open = [workload::PROGRAM.not_checked("no COMMAND")];
+        let all = Diagnosis::of(ok.into_iter().chain(open).collect());
+        let shown = anstream::adapter::strip_str(&show(&all, 80)).to_string();
+        let lines: Vec<&str> = shown.lines().take(4).collect();
+        assert_eq!(
+            lines,
+            [
+                "ok           GPU: driver",
+                "ok           Collector and workload: python, nvtx",
+                "not checked  Collector and workload: program",
+                ""
+            ]
+        );
+        assert!(shown.contains("1 not checked (-v shows why)"), "{shown}");
+        assert!(show_all(&all, 80).contains("no COMMAND"));
     }
 
     #[test]

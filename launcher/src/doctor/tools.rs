@@ -9,27 +9,46 @@ use super::check::{Check, CheckInfo, Fix, Group, System, major};
 use crate::env::is_executable;
 use crate::tools::{Version, ncu, nsys};
 
-const MISSING: Fix = Fix::warning(
-    "it is not on PATH, or not where the settings say",
-    "install it and put its folder into PATH, or name the file in `pipeline.nsys.executable` (of nsys) or \
-     `pipeline.ncu.executable` (of ncu); `run.mode=light` needs neither",
-);
-const NO_ANSWER: Fix = Fix::warning(
-    "it does not start, or gives no answer",
-    "run it with --version yourself; if it hangs or fails there too, install it again, or leave \
-     its pass out: pipeline.nsys.enable=false, pipeline.ncu.enable=false",
-);
-const TOO_OLD: Fix = Fix::warning(
-    "it is older than the first release for the driver's CUDA major version",
-    "install a release that is at least as new (developer.nvidia.com, or the package \
-     nsight-systems or nsight-compute): an old one may leave kernels out without an error",
-);
-const UNSUPPORTED: Fix = Fix::warning(
-    "it is older than the oldest release whose arguments stage2-launch uses",
-    "install a newer release, or leave its pass out: pipeline.nsys.enable=false, \
-     pipeline.ncu.enable=false",
-);
-const FIXES: &[Fix] = &[MISSING, NO_ANSWER, TOO_OLD, UNSUPPORTED];
+/// What is to be done about a tool: with its own settings, and the package that has it.
+macro_rules! fixes {
+    ($tool:literal, $package:literal) => {
+        &[
+            Fix::warning(
+                "it is not on PATH, or not where the settings say",
+                concat!(
+                    "install it and put its folder into PATH, or name the file in `pipeline.",
+                    $tool,
+                    ".executable`; `run.mode=light` does not need it"
+                ),
+            ),
+            Fix::warning(
+                "it does not start, or gives no answer",
+                concat!(
+                    "run it with --version yourself; if it hangs or fails there too, install it again, or leave \
+                     its pass out: pipeline.",
+                    $tool,
+                    ".enable=false"
+                ),
+            ),
+            Fix::warning(
+                "it is older than the first release for the driver's CUDA major version",
+                concat!(
+                    "install a release that is at least as new (developer.nvidia.com, or the package ",
+                    $package,
+                    "): an old one may leave kernels out without an error"
+                ),
+            ),
+            Fix::warning(
+                "it is older than the oldest release whose arguments stage2-launch uses",
+                concat!(
+                    "install a newer release, or leave its pass out: pipeline.",
+                    $tool,
+                    ".enable=false"
+                ),
+            ),
+        ]
+    };
+}
 
 pub(super) const NSYS: CheckInfo = CheckInfo {
     id: "nsys",
@@ -38,7 +57,7 @@ pub(super) const NSYS: CheckInfo = CheckInfo {
                driver's CUDA version.",
     why: "The nsys pass gives the timeline. An nsys that is older than the driver may lose most of the \
           kernels without a message.",
-    fixes: FIXES,
+    fixes: fixes!("nsys", "nsight-systems"),
     explains: &[],
 };
 
@@ -48,7 +67,7 @@ pub(super) const NCU: CheckInfo = CheckInfo {
     looks_at: "The ncu on PATH, or the one that pipeline.ncu.executable names, its version, and the \
                driver's CUDA version.",
     why: "The ncu pass gives counters. An ncu that is older than the driver may not start measuring.",
-    fixes: FIXES,
+    fixes: fixes!("ncu", "nsight-compute"),
     explains: &[],
 };
 

@@ -136,12 +136,39 @@ fn in_lines(plan: &str, width: usize) -> String {
                 out.push(' ');
                 column += 1;
             }
-            out.push_str(word);
-            column += chars;
+            let word = match column + chars + 2 > width {
+                true => list_in_lines(word, column, width),
+                false => word.clone(),
+            };
+            out.push_str(&word);
+            column = match word.rsplit_once('\n') {
+                Some((_, last)) => last.chars().count(),
+                None => column + chars,
+            };
         }
         out.push('\n');
     }
     out
+}
+
+/// A quoted list that is longer than a line, in lines that a shell reads as one word: it goes on at the start of the next
+/// line, with its quotes closed before.
+fn list_in_lines(word: &str, mut column: usize, width: usize) -> String {
+    let inner = word.strip_prefix('\'').and_then(|word| word.strip_suffix('\''));
+    let Some(inner) = inner.filter(|inner| !inner.contains('\'')) else { return word.to_owned() };
+    let mut out = String::from("'");
+    column += 1;
+    // With room for the quote, and for what a line that goes on ends with.
+    for (at, item) in inner.split_inclusive(',').enumerate() {
+        let chars = item.chars().count();
+        if at > 0 && column + chars + 3 > width {
+            out.push_str("'\\\n'");
+            column = 1;
+        }
+        out.push_str(item);
+        column += chars;
+    }
+    out + "'"
 }
 
 /// One word as a POSIX shell reads it. Characters that a terminal would obey are shown as such.
@@ -174,6 +201,18 @@ mod tests {
         let lines = "# a comment that is longer than a line\nenv A='b  c d e' tool \\\n    --first --second x\nmkdir -p y\n";
         assert_eq!(shown, lines);
         assert_eq!(in_lines(plan, usize::MAX), plan);
+    }
+
+    #[test]
+    fn a_list_that_is_longer_than_a_line_goes_on_in_the_next_one() {
+        let list = "metric_a.sum,metric b,metric_c.max,metric_d";
+        let plan = format!("printf %s, --metrics '{list}' last\n");
+        let shown = in_lines(&plan, 24);
+        assert!(shown.lines().all(|line| line.chars().count() <= 24), "{shown}");
+        assert!(shown.contains("'metric_a.sum,'\\\n'metric b,"), "{shown}");
+        let output = std::process::Command::new("bash").args(["-c", &shown]).output();
+        let said = String::from_utf8(output.expect("bash").stdout).expect("UTF-8");
+        assert_eq!(said, format!("--metrics,{list},last,"), "{shown}");
     }
 
     #[test]

@@ -301,6 +301,8 @@ fn a_collector_that_leaves_nothing_is_told() {
         let results = results(&sandbox);
         let why = configuration(&results, "collector")["failed"].as_str().expect("a reason");
         assert!(why.contains("there is no trace file"), "{why}");
+        assert_eq!(runs(&results, "untraced again"), 0, "more runs would change nothing");
+        assert_eq!(said.contains(" per run: about "), !quiet, "{said}");
     }
 }
 

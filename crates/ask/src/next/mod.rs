@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::Value;
-use stage2_contract::text::numbers::percent1;
+use stage2_contract::text::numbers::{counted, percent1};
 use stage2_contract::text::{code_in_text, plain, visible, wrapped};
-use stage2_diff::{MetricChange, MetricUnit, NoiseMethod, Run, compare};
+use stage2_diff::{Again, MetricChange, MetricUnit, NoiseMethod, Run, again, compare, load};
 use stage2_model::{
     Confidence, Evidence, EvidenceValue, Experiment, HostCause, HostFrame, Report, Rule, Takeaway,
 };
@@ -27,17 +27,24 @@ const PART_THAT_CONFIRMS: f64 = 0.5;
 const RUNS_A_SIDE: usize = 4;
 /// Metrics for the time of a step, the best first: `diff` does not have each of them of every stage.
 const TIMES: [&str; 4] = ["step_mean_ms", "host_ms", "window_ms", "kernel_ms"];
+/// Words that choose how often the workload runs.
+const MODES: [&str; 3] = ["--light", "--deep", "run.mode="];
+/// What stands for a metric where outliers were left out of the advice, the best first: their time is in that metric.
+const WITHOUT_OUTLIERS: [(&str, &[&str]); 2] =
+    [("step_mean_ms", &["window_ms", "step_ms"]), ("tokens_per_s", &["token_ms"])];
+/// The spread of the steps of a run with outliers.
+const NOISE_WITH_OUTLIERS: &str = "two standard errors of the steps within this run, with its outliers; the noise \
+                                   between runs is not known";
 /// What stands in a redacted argument.
 const REDACTED: &str = "[redacted]";
-/// The built-in workload, and what `demo` has it do where it simulates the GPU; its `--sim` has a value.
-const DEMO: &str = "stage2-demo";
-const OF_SIMULATED_DEMO: [&str; 5] = ["--device", "simulated", "--sim", "--sync", "--quiet"];
 /// Where a report has how many warm instances of a stage were recorded.
 const WARM_INSTANCES: &str = "/warm_instances";
 /// Lines of code that are named.
 const PLACES: usize = 3;
 /// Places that take less of the idle time are left out.
 const LEAST_PERCENT: f64 = 1.0;
+/// What records a program of the user.
+const OF_OWN: &str = "stage2-launch run --light -- COMMAND";
 /// What makes the demo launch with CUDA graphs.
 const GRAPH: &str = "--graph";
 
@@ -214,6 +221,7 @@ pub fn next(run: &Run<'_>, files: &RunFiles<'_>) -> Next {
     if is_demo && change.contains("CUDA graphs") && !argv.iter().any(|word| word == GRAPH) {
         argv.push(GRAPH.to_owned());
     }
+    notes.extend(is_demo.then(|| format!("then profile your own program: {OF_OWN}")));
     // Otherwise it is that of `merge`.
     let is_own = files.command.is_none() || own_command(report, files).is_some();
     let directory = files.directory.filter(|_| !argv.is_empty() && is_own);
@@ -318,16 +326,38 @@ impl Expected<'_> {
         let known = |name: &str| {
             stage.metrics.iter().find(|found| found.metric == name && found.before.is_some())
         };
-        let (change, grows) = match known(self.metric) {
-            Some(change) => (change, self.grows),
+        let row = run.report.stages.iter().find(|row| row.stage == stage_name);
+        let outliers = row.and_then(|row| row.outliers.as_ref()).filter(|of| of.left_out);
+        let others = WITHOUT_OUTLIERS.iter().find(|(name, _)| *name == self.metric);
+        let others = others.filter(|_| outliers.is_some()).map_or(&[][..], |(_, others)| *others);
+        let other = others.iter().find_map(|name| known(name));
+        let (change, grows) = match other.or(known(self.metric)) {
+            Some(change) => (change, self.grows && change.metric == self.metric),
             None => (TIMES.iter().find_map(|name| known(name))?, false),
         };
-        let at_best_percent = self.at_best_percent.filter(|_| grows == self.grows);
-        let of = match (change.metric.starts_with("step_"), &stage.step) {
-            (true, Some(step)) => format!("per {step}"),
+        let at_best_percent = match change.metric.as_str() {
+            // So many more per second take so much less time each.
+            "token_ms" if other.is_some() => {
+                self.at_best_percent.map(|more| -100.0 * more / (100.0 + more))
+            }
+            _ => self.at_best_percent.filter(|_| grows == self.grows),
+        };
+        let of = match (change.metric.as_str(), &stage.step, outliers) {
+            ("window_ms", _, Some(outliers)) if other.is_some() => {
+                let count = counted(outliers.count, "outlier");
+                format!("per {} (mean GPU window, without {count})", stage.per.word())
+            }
+            ("token_ms", ..) => "per token (median)".to_owned(),
+            (name, Some(step), _) if name.starts_with("step_") => {
+                let median = if name == "step_ms" { " (median)" } else { "" };
+                format!("per {step}{median}")
+            }
             _ => format!("{}: {}", stage.per.word(), stage.per_text),
         };
-        let found = metric(change, at_best_percent, grows, stage_name, of)?;
+        let mut found = metric(change, at_best_percent, grows, stage_name, of)?;
+        if outliers.is_some() && change.noise.method == NoiseMethod::Instances {
+            found.noise_basis = NOISE_WITH_OUTLIERS.to_owned();
+        }
         let error = self.error_percent.filter(|_| at_best_percent.is_some());
         Some(Metric { after_error: error.map(|error| found.before * error / 100.0), ..found })
     }
@@ -418,35 +448,28 @@ fn command(
 ) -> Vec<String> {
     let shown = report.run.command.as_deref().unwrap_or_default();
     let workload = own_command(report, files).unwrap_or(shown);
-    let program = workload.first().map(|word| word.rsplit('/').next().unwrap_or(word));
-    if program.is_none_or(|program| program == PROGRAM) {
+    let Some(Again { verb, mode, workload }) = again(report, workload) else {
         notes.push(
             "the command of the workload is not known: the captures were taken elsewhere. Start the workload as \
              it was started then, under stage2-launch run"
                 .to_owned(),
         );
         return Vec::new();
-    }
-    // Only the demo loads the simulated GPU for its workload, and has these options in front.
-    let (verb, workload) = match workload {
-        [program, device, simulated, sim, _, sync, quiet, more @ ..]
-            if program.ends_with(DEMO)
-                && [device, simulated, sim, sync, quiet] == OF_SIMULATED_DEMO =>
-        {
-            ("demo", [&[device.clone(), simulated.clone()], more].concat())
-        }
-        _ => ("run", workload.to_vec()),
     };
     let mut argv = words(&[verb]);
+    let settings = files.settings.iter();
+    let has_mode = settings.clone().any(|word| MODES.iter().any(|mode| word.starts_with(mode)));
+    argv.extend(mode.filter(|_| !has_mode).map(str::to_owned));
     let is_new = |word: &&String| {
         let key = word.split_once('=').map(|(key, _)| key);
         !added.iter().any(|other| key.is_some() && key == other.split_once('=').map(|(key, _)| key))
     };
-    argv.extend(files.settings.iter().filter(is_new).map(|word| visible(word.as_bytes())));
+    argv.extend(settings.filter(is_new).map(|word| visible(word.as_bytes())));
     argv.extend(["--run-dir".to_owned(), visible(files.after.as_bytes())]);
     argv.extend(added.iter().cloned());
     argv.push("--".to_owned());
     argv.extend(workload);
+    notes.extend(load(report).map(|load| format!("record {load}")));
     if argv.iter().any(|word| word.contains(REDACTED)) {
         notes.push(format!("some arguments were redacted: put them back where {REDACTED} stands"));
     }

@@ -1,7 +1,8 @@
 use super::*;
 use stage2_diff::{Condition, Outcome};
 use stage2_model::{
-    Fact, FirstStep, HostCauseKind, HostStage, HostUse, PathKind, Severity, StageRow, Status,
+    EngineRun, Fact, FirstStep, HostCauseKind, HostStage, HostUse, Outliers, PassInfo, PathKind,
+    Severity, StageRow, Status, WarmRow,
 };
 use strum::VariantArray as _;
 
@@ -301,7 +302,77 @@ fn a_demo_is_run_again_as_one() {
         assert_eq!(argv(&report, &line), again);
     }
     let gpu = "/o/stage2-demo --device gpu --sync --quiet";
-    assert_eq!(argv(&report, gpu), format!("stage2-launch run --run-dir b -- {gpu}"));
+    assert_eq!(argv(&report, gpu), format!("stage2-launch run --light --run-dir b -- {gpu}"));
+}
+
+#[test]
+fn a_server_is_recorded_again_under_its_load_and_in_the_mode_of_the_run() {
+    let mut report = report(Rule::LaunchBound, None, STEP_NS);
+    assert!(of(&report).notes.is_empty(), "a program that ends by itself");
+    report.engine = Some(EngineRun::default());
+    let found = of(&report);
+    assert!(found.notes.iter().any(|note| note.contains("under the same load")), "{found:?}");
+    let of = |report: &Report, setting: &str| {
+        let settings = [setting.to_owned()];
+        let files = RunFiles { after: "b", settings: &settings, ..RunFiles::default() };
+        next(&run(report), &files).argv.join(" ")
+    };
+    for (setting, mode) in [("run.mode=light", ""), ("a=1", "--light "), ("--deep", "")] {
+        let argv = of(&report, setting);
+        assert!(
+            argv.starts_with(&format!("stage2-launch run {mode}{setting} --run-dir")),
+            "{argv}"
+        );
+    }
+    report.run.passes = ["collect", "ncu"]
+        .map(|name| PassInfo { name: Some(name.to_owned()), ..PassInfo::default() })
+        .to_vec();
+    assert!(!of(&report, "a=1").contains("--light"));
+}
+
+/// The rerun has no pause: a mean that contains one would confirm any advice.
+#[test]
+fn advice_without_outliers_is_checked_by_a_number_without_them() {
+    let gain = |metric: &str, percent| Experiment::Change {
+        metric: metric.to_owned(),
+        at_best_percent: Some(percent),
+        error_percent: None,
+        grows: percent > 0.0,
+    };
+    let mut with = report(Rule::LaunchBound, Some(gain("step_mean_ms", -50.0)), STEP_NS);
+    let row = &mut with.stages[0];
+    let times = |instances: u64| WarmRow {
+        instances,
+        gpu_window_ns: instances * STEP_NS,
+        ..WarmRow::default()
+    };
+    let all = WarmRow { gpu_window_ns: 17 * STEP_NS, ..times(8) };
+    row.warm = Some(all);
+    row.host_warm_mean_ns = Some(17 * STEP_NS / 8);
+    let pause = WarmRow { gpu_window_ns: 10 * STEP_NS, ..times(1) };
+    let mut outliers = Outliers { count: 1, of: 8, gpu: pause, ..Outliers::default() };
+    row.outliers = Some(outliers.clone());
+    assert_eq!(of(&with).metric.expect("a metric").name, "decode.step_mean_ms", "it is in all");
+    outliers.left_out = true;
+    with.stages[0].outliers = Some(outliers);
+    let metric = of(&with).metric.expect("a metric");
+    assert_eq!((metric.name.as_str(), metric.before), ("decode.window_ms", 10.0));
+    assert_eq!((metric.after_at_best, metric.refuted_from), (Some(5.0), 7.5));
+    let page = of(&with).to_markdown();
+    assert!(page.contains("10 ms per instance (mean GPU window, without 1 outlier)"), "{page}");
+    // The same program without the pause confirms nothing.
+    let mut again = with.clone();
+    again.stages[0].outliers = None;
+    again.stages[0].warm = Some(times(8));
+    again.stages[0].host_warm_mean_ns = Some(STEP_NS);
+    let conditions = [metric.expect.parse::<Condition>().expect("a condition").expected()];
+    let compared = compare(&[run(&with)], &[run(&again)], &conditions, false).expect("compared");
+    assert_eq!(compared.conditions[0].outcome, Outcome::Failed);
+    // Where no window is known, the median leaves them out.
+    with.stages[0].warm = None;
+    let metric = of(&with).metric.expect("a metric");
+    assert_eq!((metric.name.as_str(), metric.before), ("decode.step_ms", 10.0));
+    assert!(metric.basis.ends_with("(median)"), "{}", metric.basis);
 }
 
 #[test]

@@ -26,7 +26,8 @@ use crate::redaction;
 use crate::run::{PassOutcome, Signals, System, run_one, shown_time};
 use crate::terminal::{Terminal, width};
 use results::{
-    Configuration, NO_TRACES, Results, Run, StageTime, Tracing, on_terminal, page, slow_profilers,
+    Configuration, NO_TRACES, Results, Run, StageTime, Tracing, is_idle, on_terminal, page,
+    slow_profilers,
 };
 use stage2_contract::text::numbers::counted;
 use stage2_model::finding::Id;
@@ -171,6 +172,11 @@ impl Bench<'_> {
                 if !self.measure(round, at, rest_of_round + later)? {
                     return Ok(());
                 }
+                // Nothing there to compare with: more runs would change nothing.
+                if is_idle(&self.results) {
+                    self.results.rounds = round;
+                    return Ok(());
+                }
             }
             if self.results.has_lost_profilers() {
                 self.results.rounds = round;
@@ -305,6 +311,9 @@ impl Bench<'_> {
         let ran = run_one(pass, &System, &self.signals, self.terminal);
         if let Some(duration) = ran.duration {
             self.took = (self.took.0.saturating_add(duration), self.took.1 + 1);
+            if let Some(time) = self.to_go(left).filter(|_| self.took.1 == 1 && left > 0) {
+                self.terminal.milestone(&format!("{} per run: {time} to go", shown_time(duration)));
+            }
         }
         for finding in &ran.findings {
             // Of a report that is not kept; or why there is no measurement, which is told.

@@ -377,7 +377,7 @@ pub(super) const NO_TRACES: &str =
     "there is no trace file (*.s2t): no process loaded the collector, or none used CUDA or NVTX";
 
 /// Whether the collector saw a workload that does nothing it could slow down.
-fn is_idle(results: &Results) -> bool {
+pub(super) fn is_idle(results: &Results) -> bool {
     let has_work = |run: &Run| !run.stages.is_empty() || run.gpu_records.is_some_and(|n| n > 0);
     let is_seen = |of: &Configuration| {
         let failed = of.failed.as_deref();
@@ -499,24 +499,79 @@ pub(super) fn page(results: &Results, no_gpu: Option<&EmptyReason>) -> String {
         }
     }
     page.extend(results.findings.iter().map(Finding::item));
+    page.extend(conclusion(results).map(|text| format!("\n{text}\n")));
     page
+}
+
+/// What the collector costs, in a sentence to remember: of a call of the stage that takes most of the time, or of the whole
+/// process where there is none. Nothing where it was not measured.
+fn conclusion(results: &Results) -> Option<String> {
+    let row = |row: &&Row| row.tracing == Tracing::Collector;
+    let rows = results.rows.iter().filter(row);
+    let row = rows.max_by(|a, b| longest(results, a).total_cmp(&longest(results, b)))?;
+    let (ratio, of_pair) = (row.median_ratio?, noise(results, row.stage.as_deref())?);
+    // Its own runs may differ more than those of the pair.
+    let noise = of_pair.max((ratio - row.min_ratio?).abs());
+    let what = match &row.stage {
+        Some(stage) => format!("A call of {}", code(stage)),
+        None => "The whole process".to_owned(),
+    };
+    let times = format!("{} ± {}", by_noise(ratio, noise), by_noise(noise, noise));
+    let ms = row.median_ns as f64 / 1e6;
+    let end = match (ratio - 1.0).abs() > noise {
+        true => {
+            let word = if ratio > 1.0 { "more" } else { "less" };
+            format!(" ({} ms {word})", by_noise((ms - ms / ratio).abs(), noise * ms / ratio))
+        }
+        false => ", which is within the noise".to_owned(),
+    };
+    let simulated = if results.simulated { " (simulated)" } else { "" };
+    Some(format!("**{what} takes {times} times as long with the collector**{end}{simulated}."))
+}
+
+/// Time that a run spends in the stage of a row; less than any of a stage for the whole process.
+fn longest(results: &Results, row: &Row) -> f64 {
+    let Some(stage) = row.stage.as_deref() else { return -1.0 };
+    let runs = results.configurations.iter().filter(|of| of.name == row.configuration);
+    let run = runs.flat_map(|of| &of.runs).find_map(|run| stage_of(run, stage));
+    run.and_then(|time| time.instances).unwrap_or(1) as f64 * row.median_ns as f64
 }
 
 /// A [`page`] for a terminal: text in lines of its width, and columns in place of the table of Markdown.
 pub(super) fn on_terminal(page: &str, width: usize) -> String {
-    let plain = |text: &str| text.replace("**", "").replace('`', "").replace("\\|", "|");
     let mut out = String::new();
     let mut rows: Vec<Vec<String>> = Vec::new();
     for line in page.lines() {
         if let Some(row) = line.strip_prefix("| ") {
-            rows.push(row.trim_end_matches(" |").split(" | ").map(plain).collect());
+            rows.push(row.trim_end_matches(" |").split(" | ").map(unmarked).collect());
             continue;
         }
         out.push_str(&columns(&std::mem::take(&mut rows), width));
-        let line = plain(line.trim_start_matches("# "));
-        out.push_str(&format!("{}\n", wrapped(&line, width).join("\n")));
+        // The lines of an item stand below its text.
+        let below = if line.starts_with("- ") { "\n  " } else { "\n" };
+        let line = unmarked(line.trim_start_matches("# "));
+        out.push_str(&format!("{}\n", wrapped(&line, width + 1 - below.len()).join(below)));
     }
     out
+}
+
+/// A line of Markdown as it reads.
+fn unmarked(text: &str) -> String {
+    let mut out = String::new();
+    let mut is_code = false;
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        let is_before =
+            |next: char| c == '\\' && (next == '|' || !is_code && next.is_ascii_punctuation());
+        match (c, rest.peek()) {
+            (_, Some(&next)) if is_before(next) => out.extend(rest.next()),
+            ('`', _) => is_code = !is_code,
+            ('*', Some('*')) if !is_code => drop(rest.next()),
+            _ => out.push(c),
+        }
+    }
+    let entities = [("&lt;", "<"), ("&gt;", ">"), ("&#124;", "|"), ("&amp;", "&")];
+    entities.iter().fold(out, |text, (entity, c)| text.replace(entity, c))
 }
 
 /// Rows below their names, the second of them Markdown's sides of the columns. A long name of a stage is cut.
@@ -597,7 +652,8 @@ mod tests {
     fn a_terminal_has_columns_and_no_long_line() {
         let page = "# Benchmark\n\nRounds: 3, **every** second one in reverse order.\n\n\
                     | Stage | Configuration | Min ratio |\n| --- | --- | ---: |\n\
-                    | whole process | untraced | 1.000 |\n| `a\\|long/name/of/a/stage` | nsys | 11.2 |\n\n- end\n";
+                    | whole process | untraced | 1.000 |\n| `a\\|long/name/of/a/stage` | nsys | 11.2 |\n\n\
+                    - set ranges=\\[NAME\\] &lt;or&gt; `a*\\d` for less cost of it\n- end\n";
         let expected = "\
 Benchmark
 
@@ -609,6 +665,8 @@ Stage               Configuration    Min
 whole process       untraced       1.000
 a|long/na…/a/stage  nsys            11.2
 
+- set ranges=[NAME] <or> a*\\d for less
+  cost of it
 - end
 ";
         assert_eq!(on_terminal(page, 40), expected);
@@ -708,6 +766,25 @@ a|long/na…/a/stage  nsys            11.2
         let config = serde_json::json!({"profiling": {"collector": {"sample": "1/64"}}});
         let sampled = &slow_profilers(&slow, InForce::of(&config))[0];
         assert!(sampled.remedy.starts_with("a larger N"), "{sampled}");
+    }
+
+    #[test]
+    fn the_last_line_is_what_the_collector_costs() {
+        let last =
+            |results: &Results| page(results, None).lines().last().unwrap_or_default().to_owned();
+        let ms = |times: [u64; 2]| times.map(|ms| ms * 1_000_000);
+        let slow = timed_results(ms([100, 100]), ms([102, 102]), ms([130, 130]));
+        assert_eq!(
+            last(&slow),
+            "**A call of `decode` takes 1.300 ± 0.020 times as long with the collector** (30.0 ms more)."
+        );
+        // Its own runs differ more.
+        let uneven = timed_results(ms([100, 100]), ms([100, 100]), ms([102, 130]));
+        assert!(last(&uneven).contains("1.16 ± 0.14 times"), "{}", last(&uneven));
+        let same = timed_results(ms([100, 100]), ms([102, 102]), ms([101, 101]));
+        assert!(last(&same).ends_with("**, which is within the noise."), "{}", last(&same));
+        let untraced = compared(&[(of(Tracing::Untraced), vec![run(100, None)])]);
+        assert!(conclusion(&untraced).is_none());
     }
 
     #[test]
