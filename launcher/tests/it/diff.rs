@@ -46,7 +46,7 @@ fn runs_of_one_program_are_equal_and_a_longer_one_is_found() {
         .and(contains("noise       unknown from run to run; ± is that within"));
     let passed = contains("--fail-if 'decode.kernels>+0' passed for a → b");
     // The runs that are missing can be recorded as they stand.
-    let record = "record      stage2-launch demo --run-dir before-2 -- --device simulated";
+    let record = "record      stage2-launch demo --run-dir before-2 -- --device simulated \\\n            --steps 4 && ";
     let screen = screen.and(contains(record)).and(contains(" in the simulation (one run"));
     sandbox.launch_strictly(&words).assert().success().stdout(screen).stderr(passed);
     // The simulated GPU replays a recording: its kernels are the same to the nanosecond.
