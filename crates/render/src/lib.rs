@@ -37,6 +37,7 @@ mod golden;
 
 pub use headline::{Headline, headline};
 pub use job::{job_lines, write_job};
+pub use page::FILES;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
