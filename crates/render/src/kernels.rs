@@ -132,9 +132,13 @@ fn columns(report: &Report, losses: &[Loss<'_>], is_profiled: bool) -> String {
     }
     if losses.iter().any(|loss| loss.attainable.is_some()) {
         out.push_str(
-            "- `attains_%`: the share of the rate that the hardware allows at the kernel's operations per byte.\n\
-             - `lost_ms_per_step`: the most that it loses, its time in a step x (100 % - `attains_%`). A latency-bound kernel \
-             can lose less: each of its calls keeps at least the time of the run's shortest kernel.\n",
+            "- `attains_%`: the share of the rate that the hardware allows at the kernel's operations per byte.\n",
+        );
+    }
+    if losses.iter().any(|loss| loss.ns_per_step.is_some()) {
+        out.push_str(
+            "- `lost_ms_per_step`: the most that it loses, its time in a step x (100 % - `attains_%`). A latency-bound \
+             kernel can lose less: each of its calls keeps at least the time of the run's shortest kernel.\n",
         );
     }
     out + "\n"
