@@ -460,9 +460,9 @@ fn numbers_that_are_scaled_from_a_sample_say_so() {
     let sampled = caveats.iter().find(|row| row["id"] == "sampled").expect("a caveat");
     assert_eq!(sampled["severity"], "warning");
     let detail = sampled["detail"].as_str().expect("a text");
-    assert!(detail.contains("103 of 1653 calls of decode"), "{detail}");
+    assert!(detail.contains("103 of 1,653 calls of decode"), "{detail}");
     let basis = rows(&asked(&read, Question::Time), "basis");
-    assert!(basis.iter().any(|row| row["of"] == "mean of the 103 recorded of 1653 calls"));
+    assert!(basis.iter().any(|row| row["of"] == "mean of the 103 recorded of 1,653 calls"));
 }
 
 #[test]

@@ -26,10 +26,12 @@ pub(crate) const RULES: &str = "Rules of the takeaways";
 const TAKEAWAYS: usize = 3;
 const RECOMMENDATIONS: usize = 3;
 const FINDINGS: usize = 4;
+/// Items more than that which are not worth a reference.
+const FEW: usize = 2;
 const LINE_CHARS: usize = 130;
 
 pub(crate) fn takeaways(report: &Report) -> String {
-    let rows: Vec<_> = alike(&report.insight.takeaways).into_iter().enumerate().collect();
+    let rows: Vec<_> = in_order(report).into_iter().enumerate().collect();
     Table::first(ROWS, &rows)
         .right("#", |(index, _)| (index + 1).to_string())
         .left("Takeaway", |(_, (takeaway, _))| sentence(&takeaway.text))
@@ -38,8 +40,20 @@ pub(crate) fn takeaways(report: &Report) -> String {
         .or_none(NO_TAKEAWAYS, "")
 }
 
-/// Takeaways; of those that say the same of several stages, the first, and how many more there are.
-fn alike(all: &[Takeaway]) -> Vec<(&Takeaway, u64)> {
+/// Takeaways as every page numbers them: caveats, what the answer puts first, then those with the largest gain in the run.
+/// Of those that say the same of several stages, the first, and how many more there are.
+fn in_order(report: &Report) -> Vec<(&Takeaway, u64)> {
+    let mut all: Vec<&Takeaway> = report.insight.takeaways.iter().collect();
+    let first = report.answer.first.as_ref().and_then(|first| first.takeaway.as_ref());
+    let gain = |takeaway: &Takeaway| {
+        let of_all =
+            takeaway.concerns_percent? / takeaway.of_stage_percent.filter(|of| *of > 0.0)?;
+        Some(saved_percent(takeaway)?.0 * of_all * 1e6)
+    };
+    all.order_by_key(|takeaway| {
+        let gain = Reverse(gain(takeaway).map_or(0, |gain| gain as u64));
+        (!takeaway.rule.is_caveat(), first != Some(&takeaway.id), gain)
+    });
     let mut rows: Vec<(&Takeaway, u64)> = Vec::new();
     let mut places: BTreeMap<(Rule, &str), usize> = BTreeMap::new();
     for takeaway in all {
@@ -53,24 +67,17 @@ fn alike(all: &[Takeaway]) -> Vec<(&Takeaway, u64)> {
     rows
 }
 
-/// Those with the largest gain in the run, without their rules; what the answer puts first is the first of them.
+/// The first of [`in_order`], without their rules.
 pub(crate) fn takeaways_in_brief(report: &Report) -> String {
-    let mut all: Vec<&Takeaway> = report.insight.takeaways.iter().collect();
+    let all = in_order(report);
     if all.is_empty() {
         return none(NO_TAKEAWAYS, "");
     }
-    let first = report.answer.first.as_ref().and_then(|first| first.takeaway.as_ref());
-    let gain = |takeaway: &Takeaway| {
-        let of_all =
-            takeaway.concerns_percent? / takeaway.of_stage_percent.filter(|of| *of > 0.0)?;
-        Some(saved_percent(takeaway)?.0 * of_all * 1e6)
-    };
-    all.order_by_key(|takeaway| {
-        let gain = Reverse(gain(takeaway).map_or(0, |gain| gain as u64));
-        (!takeaway.rule.is_caveat(), first != Some(&takeaway.id), gain)
+    let lines = all.iter().map(|(takeaway, more)| match more {
+        0 => sentence(&takeaway.text),
+        more => format!("{} Other stages like it: {}.", sentence(&takeaway.text), count(*more)),
     });
-    let lines = all.iter().take(TAKEAWAYS).map(|takeaway| sentence(&takeaway.text));
-    numbered(lines) + &more_in("report.md", all.len().saturating_sub(TAKEAWAYS), "takeaway")
+    numbered(lines, TAKEAWAYS, "takeaway")
 }
 
 /// What the rules are by which the takeaways speak; nothing without takeaways.
@@ -86,9 +93,9 @@ pub(crate) fn recommendations(report: &Report) -> String {
     let rows: Vec<_> = advice.into_iter().enumerate().collect();
     let table = Table::first(ROWS, &rows)
         .right("#", |(index, _)| (index + 1).to_string())
-        .left("To do", |(_, advice)| sentence(advice.text))
+        .left("To do", |(_, advice)| to_do(advice))
         .left("Gain", |(_, advice)| {
-            let gain = gain(report, advice, FirstStep::gain).map(|gain| text(&gain.in_words()));
+            let gain = gain(report, advice, FirstStep::gain).map(|gain| text(&gain));
             gain.or_else(|| (!advice.first.rule.is_caveat()).then(|| "not known".to_owned()))
         })
         .left("Why", |(_, Recommended { first, second, further, .. })| {
@@ -101,8 +108,8 @@ pub(crate) fn recommendations(report: &Report) -> String {
             };
             format!("{}{second}{more}", text(&first.text))
         });
-    let gains = rows.iter().filter_map(|(_, advice)| gain(report, advice, FirstStep::gain));
-    match gains.filter(|gain| matches!(gain, Gain::Known(_))).count() {
+    let gains = rows.iter().filter_map(|(_, advice)| known_gain(report, advice, FirstStep::gain));
+    match gains.count() {
         0 | 1 => table.or_none(&no_advice(report), ""),
         _ => table.with_note(OVERLAP),
     }
@@ -130,108 +137,89 @@ pub(crate) fn recommendations_in_brief(report: &Report) -> String {
     if all.is_empty() {
         return none(&no_advice(report), "");
     }
-    let lines = all.iter().take(RECOMMENDATIONS).map(|advice| {
+    let lines = all.iter().map(|advice| {
         let gain = gain(report, advice, FirstStep::gain_in_brief);
-        let gain = gain.map(|gain| {
-            // What is known begins with the stage.
-            let gains = if matches!(gain, Gain::Known(_)) { "Gain in" } else { "Gain:" };
-            format!(" {gains} {}.", text(&gain.in_words()))
-        });
-        format!("{}{}", sentence(advice.text), gain.unwrap_or_default())
+        let gain = gain.map(|gain| format!(" Gain: {}.", text(&gain)));
+        to_do(advice) + &gain.unwrap_or_default()
     });
-    let left_out = all.len().saturating_sub(RECOMMENDATIONS);
-    numbered(lines) + &more_in("report.md", left_out, "recommendation")
+    numbered(lines, RECOMMENDATIONS, "recommendation")
 }
 
-/// What a recommendation is worth.
-enum Gain {
-    /// What it saves: up to that, or about that.
-    Known(String),
-    /// No more is known than the time that it is about, of which it saves a part.
-    Concerns(String),
+/// `In prefill, record for longer.`
+fn to_do(advice: &Recommended<'_>) -> String {
+    let told = sentence(advice.text);
+    let Some(stage) = advice.first.stage.as_deref() else { return told };
+    let mut letters = told.chars();
+    // Not an abbreviation, or a name.
+    let start = letters.next().filter(|_| letters.clone().next().is_some_and(|c| c.is_lowercase()));
+    let told = match start {
+        Some(start) => start.to_lowercase().chain(letters).collect(),
+        None => told,
+    };
+    format!("In {}, {told}", text(stage))
 }
 
-impl Gain {
-    fn in_words(&self) -> String {
-        match self {
-            Self::Known(gain) => gain.clone(),
-            Self::Concerns(time) => format!("not known; it affects {time}"),
-        }
-    }
-}
-
-/// [`unmarked_gain`], and that it is less where operators are not marked.
+/// What a recommendation is worth in its stage: up to that, or about that; else the time that it is about.
 fn gain(
     report: &Report,
     advice: &Recommended<'_>,
     told: impl Fn(&FirstStep) -> Option<String>,
-) -> Option<Gain> {
-    let marked = advice.first.rule.less_unmarked(&report.answer.lead);
-    Some(match unmarked_gain(report, advice, told)? {
-        Gain::Known(gain) => Gain::Known(gain + marked),
-        concerns => concerns,
+) -> Option<String> {
+    if let Some(gain) = known_gain(report, advice, told) {
+        // It is less where operators are not marked.
+        return Some(gain + advice.first.rule.less_unmarked(&report.answer.lead));
+    }
+    let percent = percent1(advice.concerns_percent?);
+    let alone = advice.first.of_stage_percent.filter(|_| advice.further == 0);
+    let of_step = alone.and_then(|concerned| of_mean_step(report, advice.first, concerned, None));
+    let of_all = format!("{percent} % of the time of all stages");
+    Some(match of_step {
+        Some(time) => format!("not known; it affects {time} ({of_all})"),
+        None => format!("not known; it affects {of_all}"),
     })
 }
 
-/// The factor where the answer has one, which `told` puts in words, else the time that vanishes at best, else that which
-/// it is about.
-fn unmarked_gain(
+/// The factor where the answer has one, which `told` puts in words, else the time that vanishes at best.
+fn known_gain(
     report: &Report,
     advice: &Recommended<'_>,
     told: impl Fn(&FirstStep) -> Option<String>,
-) -> Option<Gain> {
+) -> Option<String> {
     let of_stages = report.answer.stages.iter().filter_map(|stage| stage.first.as_ref());
     let mut steps = report.answer.first.iter().chain(of_stages);
     let step = steps.find(|step| {
         let is_of = step.takeaway.as_ref().is_none_or(|id| *id == advice.first.id);
         is_of && step.rule == advice.first.rule && step.stage == advice.first.stage
     });
-    if let Some((step, gain)) = step.and_then(|step| Some((step, told(step)?))) {
-        let stage = step.stage.as_deref().unwrap_or("the run");
-        return Some(Gain::Known(format!("{stage}: {gain}")));
+    if let Some(gain) = step.and_then(told) {
+        return Some(gain);
     }
     if let Some(Experiment::Change { at_best_percent: Some(percent), grows: true, .. }) =
         &advice.first.experiment
     {
         // Tokens per second are the only metric that advice makes grow.
-        let stage = advice.first.stage.as_deref().unwrap_or_default();
         let factor = times_faster(1.0 + percent / 100.0);
-        return Some(Gain::Known(format!(
-            "{stage}: up to {factor} the tokens/s if a larger step takes no longer"
-        )));
+        return Some(format!("up to {factor} the tokens/s if a larger step takes no longer"));
     }
     if let Some((saved, error)) = saved_percent(advice.first) {
         let of_step = of_mean_step(report, advice.first, saved, Some(error));
-        let stage = advice.first.stage.as_deref().unwrap_or("the run");
         let of_window = || {
             let about = about(error);
             let error = error.map(|error| format!(" ± {}", percent1(error))).unwrap_or_default();
-            format!("{stage}: saves {about} {}{error} % of its window", percent1(saved))
+            format!("saves {about} {}{error} % of its window", percent1(saved))
         };
         // It may be far longer than the kernels that the advice names.
         let with_gaps = match advice.first.rule {
             Rule::Fusible | Rule::Copies => " (these kernels and the launch gaps around them)",
             _ => "",
         };
-        return Some(Gain::Known(of_step.unwrap_or_else(of_window) + with_gaps));
+        return Some(of_step.unwrap_or_else(of_window) + with_gaps);
     }
-    if let Some(saved) =
-        (advice.further == 0).then(|| lost_of_kernel(report, advice.first)).flatten()
-    {
-        return Some(Gain::Known(saved));
-    }
-    let percent = percent1(advice.concerns_percent?);
-    let alone = advice.first.of_stage_percent.filter(|_| advice.further == 0);
-    let of_step = alone.and_then(|concerned| of_mean_step(report, advice.first, concerned, None));
-    let of_all = format!("{percent} % of the time of all stages");
-    Some(Gain::Concerns(match of_step {
-        Some(time) => format!("{time} ({of_all})"),
-        None => of_all,
-    }))
+    (advice.further == 0).then(|| lost_of_kernel(report, advice.first)).flatten()
 }
 
-/// What the kernel of a takeaway would save at its roof, as the answer says that it loses it: `decode: saves up to 0.08 of
-/// 6.29 ms per token if NAME reaches its roof`. `None`: this is not known.
+/// What the kernel of a takeaway would save at its roof, as the answer says that it loses it: `saves up to 0.08 of 6.29 ms per token if NAME
+/// reaches its roof`. `None`: this is not known.
 fn lost_of_kernel(report: &Report, takeaway: &Takeaway) -> Option<String> {
     let (stage, kernel) = (takeaway.stage.as_ref()?, takeaway.subject.as_ref()?);
     let answer = report.answer.stages.iter().find(|answer| answer.stage == *stage)?;
@@ -282,13 +270,18 @@ fn of_mean_step(
     let about = about(error);
     let error = error.map(|error| format!(" ± {:.decimals$}", all * error / 100.0));
     let error = error.unwrap_or_default();
-    Some(format!("{stage}: saves {about} {part:.decimals$}{error} {of_all}"))
+    Some(format!("saves {about} {part:.decimals$}{error} {of_all}"))
 }
 
-fn numbered(lines: impl Iterator<Item = String>) -> String {
-    let items: String =
+/// The first `most` of them, and how many more report.md has; so few more that the sentence about them would be as long are
+/// listed.
+fn numbered(lines: impl Iterator<Item = String>, most: usize, noun: &str) -> String {
+    let mut lines: Vec<String> =
         lines.enumerate().map(|(at, line)| format!("{}. {line}\n", at + 1)).collect();
-    items + "\n"
+    let left_out = lines.len().saturating_sub(most);
+    let left_out = if left_out <= FEW { 0 } else { left_out };
+    lines.truncate(lines.len() - left_out);
+    lines.concat() + "\n" + &more_in("report.md", left_out, noun)
 }
 
 /// The findings, those first that matter most.

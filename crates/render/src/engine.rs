@@ -4,7 +4,7 @@ use stage2_contract::text::numbers::{count, counted, ms3, percent1, shown_time};
 use stage2_contract::text::{code, plain};
 use stage2_model::{
     EngineRequests, EngineRun, EngineStepRow, EngineSteps, LayerPart, LayerRow, Report,
-    RequestCost, RequestRow, StepFit, TokenCost,
+    RequestCost, RequestRow, Spread, StepFit, TokenCost,
 };
 
 use super::table::{Table, capitalised, decimal, sentence};
@@ -245,25 +245,36 @@ fn token_costs(rows: &[(&'static str, &TokenCost)]) -> String {
         .markdown()
 }
 
-/// The distributions of the requests, their shares of the steps, and the requests that waited
-/// longest.
-fn of_requests(all: &EngineRequests) -> String {
-    let mut spreads = vec![
-        ("queue", &all.queue),
+/// What clients notice of a server, right below the times of its steps; nothing without requests.
+pub(super) fn latencies(report: &Report) -> String {
+    let Some(all) = report.engine.as_ref().and_then(|run| run.requests.as_ref()) else {
+        return String::new();
+    };
+    spreads(vec![
         ("time to first token", &all.first_token),
         ("time per output token", &all.token),
         ("whole request", &all.total),
-    ];
-    spreads.extend(all.cost.as_ref().map(|cost| ("GPU time", &cost.gpu_time)));
+    ])
+}
+
+/// Distributions over requests, of those that have some.
+fn spreads(mut spreads: Vec<(&'static str, &Spread)>) -> String {
     spreads.retain(|(_, spread)| spread.count > 0);
-    let spreads = Table::new(&spreads)
+    Table::new(&spreads)
         .left("of a request", |(name, _)| (*name).to_owned())
         .right("requests", |(_, spread)| count(spread.count))
         .right("p50_ms", |(_, spread)| spread.p50_ns.map(ms3))
         .right("p90_ms", |(_, spread)| spread.p90_ns.map(ms3))
         .right("p99_ms", |(_, spread)| spread.p99_ns.map(ms3))
         .right("max_ms", |(_, spread)| spread.max_ns.map(ms3))
-        .markdown();
+        .or_nothing()
+}
+
+/// The time of requests in the queue and on the GPU, their shares of the steps, and those that waited longest.
+fn of_requests(all: &EngineRequests) -> String {
+    let mut rows = vec![("queue", &all.queue)];
+    rows.extend(all.cost.as_ref().map(|cost| ("GPU time", &cost.gpu_time)));
+    let spreads = spreads(rows);
     let slowest = Table::new(&all.slowest)
         .id("request", |row: &RequestRow| row.number.to_string())
         .right("prompt", |row| count(row.prompt_tokens))
@@ -345,7 +356,7 @@ fn tail(ns: Option<u64>, values: u64) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stage2_model::Spread;
+    use stage2_report::conclusions::Shown;
 
     #[test]
     fn the_section_says_what_a_step_takes_at_which_batch() {
@@ -443,7 +454,7 @@ mod tests {
             "| Drafted tokens that were accepted | 300 of 1,200 (25.0 %) |",
             "| output | 1,000 | 3,806 | 290.0 | 0.081 | 0.322 |",
             "| Time in pauses while requests waited | 1.00 ms |",
-            "| time to first token | 40 | 90.000 |",
+            "| queue | 40 | 30.000 |",
             "| 17 |",
             "The steps of requests took 400.00 ms of 2 GPUs: 300.00 ms belong to these requests, 100.00 ms (25.0 %)",
             "Steps that belong to no request, such as those of the engine's warm-up, took another 171.41 ms.",
@@ -451,5 +462,14 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }
+        let told = "| Of a request | Requests | p50 (ms) | p99 (ms) |\n| --- | ---: | ---: | ---: |\n\
+                    | time to first token | 40 | 90.000 | 200.000 |\n\n";
+        assert_eq!(latencies(&report), told);
+        for page in [crate::report::page(&report), crate::summary::page(&report, &Shown::default())]
+        {
+            let page = page.markdown();
+            assert_eq!(page.matches(told).count(), 1, "{page}");
+        }
+        assert_eq!(latencies(&Report::default()), "");
     }
 }

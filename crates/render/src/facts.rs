@@ -92,7 +92,7 @@ pub(super) fn facts(report: &Report) -> Option<Vec<AnswerLine>> {
         if is_mean { "a mean of " } else { "" },
         number(found.ns as f64),
         of_unit(report, answer)?,
-        if has_mean_window(report, answer, step) { " (GPU window)" } else { "" },
+        if has_mean_window(report, answer, step) { WINDOW } else { "" },
         waited.unwrap_or_default(),
         floor.unwrap_or_default()
     );
@@ -324,6 +324,19 @@ pub(super) fn floor_note(report: &Report) -> Option<String> {
     Some(format!("Floor: the least time that the GPU needs for the work of a {of}."))
 }
 
+/// Behind the mean of the verdict, where the line on times has another one.
+const WINDOW: &str = " (GPU window)";
+
+/// Why two means of a step differ, where the lines have both.
+fn means_note(lines: &[AnswerLine]) -> Option<String> {
+    let has = |word| lines.iter().any(|line| line.text.contains(word));
+    (has("host mean ") && has(WINDOW)).then(|| {
+        "Host mean: from the start of a step on the host to the start of the next. GPU window: to the end of the step's last \
+         GPU work if that is later; the shares are of its mean."
+            .to_owned()
+    })
+}
+
 /// Words of the lines that those who do not profile may not know, and what they are.
 const WORDS: [(&str, &str); 6] = [
     ("host", "Host: the program on the CPU."),
@@ -338,7 +351,8 @@ fn of_lines(report: &Report, lines: &[AnswerLine]) -> Option<String> {
     let items: String = lines.iter().map(|line| item(&line.label, &line.text)).collect();
     let said = |(word, _): &&(&str, &str)| lines.iter().any(|line| line.text.contains(word));
     let words = WORDS.iter().filter(said).map(|(_, meaning)| (*meaning).to_owned());
-    let notes: Vec<String> = floor_note(report).into_iter().chain(words).collect();
+    let notes = means_note(lines).into_iter().chain(floor_note(report)).chain(words);
+    let notes: Vec<String> = notes.collect();
     let notes = if notes.is_empty() { String::new() } else { notes.join(" ") + "\n\n" };
     let (above, below) = (opening(report), head_of_ranks(report));
     (!lines.is_empty()).then(|| format!("{above}{items}\n{notes}{below}"))
@@ -495,7 +509,7 @@ fn of_unit(report: &Report, answer: &StageAnswer) -> Option<String> {
     Some(format!("{recorded}{}", answer.unit_of_mean()?))
 }
 
-/// `: the mean of the 103 recorded of 1653 calls, which is 23 % above that of all (3.22 ms)`: those that are not recorded
+/// `: the mean of the 103 recorded of 1,653 calls, which is 23 % above that of all (3.22 ms)`: those that are not recorded
 /// may be shorter.
 fn of_recorded(report: &Report, answer: &StageAnswer) -> String {
     if !report.is_sampled() {
@@ -667,6 +681,7 @@ mod tests {
                      the time, the GPU has nothing to do and waits for the program on the CPU; for another 27 %, it \
                      waits for a GPU that is late. What to do first: cut the extra host time of rank 0. At best, that makes decode 1.12x faster.\n\n- **Verdict:**";
         assert!(page.contains(plain), "{page}");
+        assert!(page.contains("\n\nHost mean: from the start of a step on the host to"), "{page}");
         assert!(page.contains(" GIL: Python's lock, which"), "{page}");
         let largest = "## Takeaways\n\n1. decode: waiting for other ranks is 42.7 %";
         assert!(page.contains(largest), "{page}");
@@ -746,7 +761,7 @@ mod tests {
         );
         let times = "mean 3.22 ms per call (p50 3.06, p99 4.81); prefill mean 29.01 ms of all calls (p50 20.46)";
         assert_eq!(line("time"), times);
-        let whose = ": the mean of the 103 recorded of 1653 calls, which is 23 % above that of all (3.22 ms)";
+        let whose = ": the mean of the 103 recorded of 1,653 calls, which is 23 % above that of all (3.22 ms)";
         assert!(line("where").ends_with(whose), "{}", line("where"));
     }
 

@@ -26,15 +26,15 @@ pub(super) fn kernels_md(report: &Report, top: usize) -> String {
     if shown.is_empty() && rest.is_empty() {
         return out + &none("no kernel was recorded", "");
     }
-    out.push_str(&rows_line(report, shown, rest));
-    // The first five columns and their formats are those of the system before, whose readers expect them.
+    // The first five columns, their names and formats are those of the system before, whose readers expect them (docs/seeds.md,
+    // A20). The others are named alike, what the rows are sorted by in front.
     let gpus = Gpus::of(report);
     let is_profiled = shown.iter().any(|kernel| kernel.known_bound().is_some());
     let steps = steps(report);
     let losses: Vec<Loss<'_>> = kernels.iter().map(|kernel| Loss::of(kernel, &steps)).collect();
     let rows = losses.get(..shown.len()).unwrap_or_default();
+    out.push_str(&rows_line(report, shown, rest, rows.iter().any(|row| row.ns_per_step.is_some())));
     let names = ShortNames::of(shown);
-    // The others have the words of the summary.
     let table = Table::new(rows)
         .exact_names()
         .left("kernel_name", |row| code(names.of_kernel(&row.kernel.row.kernel)))
@@ -42,13 +42,13 @@ pub(super) fn kernels_md(report: &Report, top: usize) -> String {
         .right("calls", |row| row.kernel.usual_calls.to_string())
         .right("mean_ms", |row| row.kernel.usual_mean_ns().map(ms6))
         .left("device", |row| plain(&gpus.of_kernel(row.kernel)))
-        .left("Stage", |row| code(&row.kernel.row.stage))
-        .right("Share (%)", |row| row.kernel.percent.map(percent1))
-        .left("Class", |row| plain(&row.kernel.row.class))
-        .left("Bound", |row| is_profiled.then(|| row.kernel.bound()))
-        .right("Time (ms per step)", |row| row.ns_of_step.map(ms_of))
-        .right("Attains (%)", |row| row.attainable.map(|share| percent1(share * 100.0)))
-        .right("Loses up to (ms per step)", |row| row.ns_per_step.map(ms_of));
+        .right("lost_ms_per_step", |row| row.ns_per_step.map(ms_of))
+        .right("ms_per_step", |row| row.ns_of_step.map(ms_of))
+        .left("stage", |row| code(&row.kernel.row.stage))
+        .right("share_%", |row| row.kernel.percent.map(percent1))
+        .left("class", |row| plain(&row.kernel.row.class))
+        .left("bound", |row| is_profiled.then(|| row.kernel.bound()))
+        .right("attains_%", |row| row.attainable.map(|share| percent1(share * 100.0)));
     out.extend(lost_by_kernels(report, &losses).map(|said| paragraph(&said)));
     out.push_str(
         "A row is a kernel in a stage: all its launches, of warm calls only where there are any. ",
@@ -115,29 +115,30 @@ fn by_stage(report: &Report, kernels: &mut [Kernel<'_>]) {
 fn columns(report: &Report, losses: &[Loss<'_>], is_profiled: bool) -> String {
     const NAME: &str = "- `kernel_name`: demangled and shortened; `#1` and `#2` are different kernels with the same short \
          name.\n";
-    const SHARE: &str =
-        "- `Share (%)`: its part of the sum of the kernel durations of its stage.\n";
+    const SHARE: &str = "- `share_%`: its part of the sum of the kernel durations of its stage.\n";
     let bound = match is_profiled {
         true => {
-            "- `Bound`: from ncu's counters of the longest launch configuration that has some. (one launch): it holds \
+            "- `bound`: from ncu's counters of the longest launch configuration that has some. (one launch): it holds \
              for the profiled launch only. (sampled): from counters that were sampled while the workload ran.\n"
         }
         false => {
-            "- `Bound`: not known, because none of these kernels has enough counters, from ncu or sampled.\n"
+            "- `bound`: not known, because none of these kernels has enough counters, from ncu or sampled.\n"
         }
     };
     let mut out = [NAME, SHARE, bound].concat();
     if losses.iter().any(|loss| loss.ns_of_step.is_some()) {
         let unit = step_is(report, plain).map_or_else(String::new, |said| format!(" {said}"));
-        out.push_str(&format!(
-            "- `Time (ms per step)`: its time in a step (per-GPU average).{unit}\n"
-        ));
+        out.push_str(&format!("- `ms_per_step`: its time in a step (per-GPU average).{unit}\n"));
     }
     if losses.iter().any(|loss| loss.attainable.is_some()) {
         out.push_str(
-            "- `Attains (%)`: the share of the rate that the hardware allows at the kernel's operations per byte.\n\
-             - `Loses up to (ms per step)`: its time in a step x (100 % - Attains). A latency-bound kernel \
-             can lose less: each of its calls keeps at least the time of the run's shortest kernel.\n",
+            "- `attains_%`: the share of the rate that the hardware allows at the kernel's operations per byte.\n",
+        );
+    }
+    if losses.iter().any(|loss| loss.ns_per_step.is_some()) {
+        out.push_str(
+            "- `lost_ms_per_step`: the most that it loses, its time in a step x (100 % - `attains_%`). A latency-bound \
+             kernel can lose less: each of its calls keeps at least the time of the run's shortest kernel.\n",
         );
     }
     out + "\n"
@@ -212,54 +213,31 @@ pub(super) fn waiting_in_communication(report: &Report) -> Option<String> {
     })
 }
 
-/// How many rows there are, and how much time those that are left out have: of stages, and of the rest.
-fn rows_line(report: &Report, shown: &[Kernel<'_>], rest: &[Kernel<'_>]) -> String {
-    const ORDER: &str = "grouped by stage, the stage of the verdict first and work outside of the stages last; in a \
-        stage, what loses most first, then the longest";
-    let all = count((shown.len() + rest.len()) as u64);
-    let apart = match waiting_in_communication(report) {
-        Some(_) => ", communication last in its stage, because its time includes waiting",
-        None => "",
-    };
-    if rest.is_empty() {
-        return format!("Rows: all {all}; {ORDER}{apart}.\n\n");
-    }
+/// How many rows there are, how much time of the stages they have, and their order.
+fn rows_line(report: &Report, shown: &[Kernel<'_>], rest: &[Kernel<'_>], by_loss: bool) -> String {
     let stages: BTreeSet<&str> = model_stages(report).map(|stage| stage.stage.as_str()).collect();
-    let parts =
-        [("of stages", true), ("of other work", false)].into_iter().filter_map(|(of, is_stage)| {
-            let is_it =
-                |kernel: &&Kernel<'_>| stages.contains(kernel.row.stage.as_str()) == is_stage;
-            let sum = |kernels: &[Kernel<'_>]| {
-                let times = kernels.iter().filter(is_it).filter_map(|kernel| kernel.usual_ns);
-                times.fold(0, u64::saturating_add)
-            };
-            let rows = rest.iter().filter(is_it).count() as u64;
-            let (left_ns, shown_ns) = (sum(rest), sum(shown));
-            let share = left_ns as f64 * 100.0 / left_ns.saturating_add(shown_ns).max(1) as f64;
-            let left = format!("{} {of}", counted(rows, "row"));
-            let time = shown_time(left_ns as f64);
-            let longest = rest.iter().filter(is_it).max_by_key(|kernel| kernel.usual_ns);
-            let longest = longest.filter(|_| rows > 1).and_then(|kernel| {
-                let percent = kernel.usual_ns? as f64 * 100.0 / left_ns.max(1) as f64;
-                let name = code(&shorten_kernel(&kernel.row.kernel, KERNEL_CHARS));
-                Some(format!("; {} % of that {name}", percent1(percent)))
-            });
-            let longest = longest.unwrap_or_default();
-            match shown_ns {
-                _ if rows == 0 => None,
-                0 if rows > 1 => Some(format!("all {left} ({time}{longest})")),
-                0 => Some(format!("{left} ({time})")),
-                _ => {
-                    let share = percent1(share);
-                    Some(format!("{left} ({time}, {share} % of their kernel time{longest})"))
-                }
-            }
-        });
-    format!(
-        "Rows: {} of {all}; {ORDER}{apart}. Left out: {}; kernels.csv lists every kernel.\n\n",
-        count(shown.len() as u64),
-        parts.collect::<Vec<_>>().join(" and "),
-    )
+    let sum = |kernels: &[Kernel<'_>]| {
+        let is_it =
+            |kernel: &&Kernel<'_>| stages.contains(kernel.row.stage.as_str()) || stages.is_empty();
+        let times = kernels.iter().filter(is_it).filter_map(|kernel| kernel.usual_ns);
+        times.fold(0, u64::saturating_add)
+    };
+    let (shown_ns, left_ns) = (sum(shown), sum(rest));
+    let percent = shown_ns as f64 * 100.0 / shown_ns.saturating_add(left_ns).max(1) as f64;
+    let of = if stages.is_empty() { "" } else { " of the stages" };
+    let all = count((shown.len() + rest.len()) as u64);
+    let rows = match rest {
+        [] => format!("all {all}"),
+        _ => format!(
+            "{} of {all}, with {} % of the kernel time{of}; the rest is in kernels.csv",
+            count(shown.len() as u64),
+            percent1(percent)
+        ),
+    };
+    let by = if by_loss { "what loses most" } else { "the longest" };
+    // How long it takes, other ranks say, too.
+    let apart = waiting_in_communication(report).map_or("", |_| ", communication last");
+    format!("Rows: {rows}. In each stage, {by} comes first{apart}.\n\n")
 }
 
 struct Line<'r> {
@@ -499,16 +477,27 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_of_stages_or_of_other_work() {
+    fn the_rows_that_are_left_out_have_a_share() {
         let report = report(["H200", "H200"]);
         let page = |top| kernels_md(&report, top);
-        let both = "Left out: 1 row of stages (2.00 ms, 33.3 % of their kernel time) and 1 row of other \
-                    work (1.00 ms); kernels.csv";
-        assert!(page(2).contains(both), "{}", page(2));
-        let longest = " of that `kernel";
-        assert!(page(1).contains(longest) && !page(2).contains(longest), "{}", page(1));
-        assert!(page(3).contains("Left out: 1 row of other work (1.00 ms);"), "{}", page(3));
-        assert!(page(4).contains("Rows: all 4;"), "{}", page(4));
+        for (top, rows) in [
+            (
+                1,
+                "1 of 4, with 33.3 % of the kernel time of the stages; the rest is in kernels.csv.",
+            ),
+            (
+                2,
+                "2 of 4, with 66.7 % of the kernel time of the stages; the rest is in kernels.csv.",
+            ),
+            (
+                3,
+                "3 of 4, with 100.0 % of the kernel time of the stages; the rest is in kernels.csv.",
+            ),
+            (4, "all 4."),
+        ] {
+            let rows = format!("Rows: {rows} In each stage, the longest comes first.\n");
+            assert!(page(top).contains(&rows), "{}", page(top));
+        }
     }
 
     #[test]
@@ -516,11 +505,11 @@ mod tests {
         let mut report = report(["H200", "H200"]);
         report.kernels[0].times.calls = 12_096;
         let page = kernels_md(&report, 9);
-        assert!(page.contains("| Share (%) | Class |\n") && page.contains("| 12,097 |"), "{page}");
+        assert!(page.contains("| share_% | class |\n") && page.contains("| 12,097 |"), "{page}");
         let ncu = Some(Box::new(CounterRow::default()));
         report.kernels[0].counters = ncu;
         let page = kernels_md(&report, 9);
-        let bounds = ["| Bound |\n", "| not known |\n", "| not profiled |\n"];
+        let bounds = ["| bound |\n", "| not known |\n", "| not profiled |\n"];
         assert!(bounds.iter().all(|part| page.contains(part)), "{page}");
     }
 
@@ -549,7 +538,7 @@ mod tests {
         (report.stages[0].instances, report.kernels[0].times.total_ns) = (Some(2), 3_000_000);
         let page = kernels_md(&report, 9);
         assert!(
-            page.contains(" | Time (ms per step) |\n") && !page.contains("Loses up to"),
+            page.contains(" | device | ms_per_step | stage | ") && !page.contains("lost_ms"),
             "{page}"
         );
         let mut counters = CounterRow::default();
@@ -557,7 +546,9 @@ mod tests {
         report.kernels[0].counters = Some(Box::new(counters));
         let page = kernels_md(&report, 9);
         assert!(page.contains("| `kernel0` | 4.000 | 2 | 2.000000 | "), "{page}");
-        assert!(page.contains(" | 2.000 | 25.0 | 1.500 |\n"), "4 ms in 2 steps: {page}");
+        assert!(page.contains(" | device | lost_ms_per_step | ms_per_step | stage | "), "{page}");
+        assert!(page.contains(" | 1.500 | 2.000 | `decode` | "), "4 ms in 2 steps: {page}");
+        assert!(page.contains("In each stage, what loses most comes first."), "{page}");
         let said = "Kernels with counters take 50.0 % of the kernel time, 75.0 % of which was measured; \
                     they lose up to 1.50 ms per";
         assert!(page.contains(said) && page.contains("only these are ranked"), "{page}");
@@ -568,7 +559,7 @@ mod tests {
         let mut report = report(["H200", "H200"]);
         let page = kernels_md(&report, 9);
         assert!(
-            !page.contains("`Bound` follows") && !page.contains("wait for other ranks"),
+            !page.contains("`bound` follows") && !page.contains("wait for other ranks"),
             "{page}"
         );
         let waited = |stage: &str, warm_ms: Option<u64>| stage2_model::CollectiveRow {

@@ -36,6 +36,7 @@ mod golden;
 
 pub use headline::{Headline, headline};
 pub use job::{job_lines, write_job};
+pub use page::FILES;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -418,6 +418,9 @@ pub(super) fn head_of_ranks(report: &Report) -> String {
     ranks.map_or_else(String::new, |ranks| format!("**Ranks:** {}.\n\n", plain(&ranks)))
 }
 
+/// Heading of the last section of report.md: the launcher writes it when all other files are there.
+pub const FILES: &str = "Files of this bundle";
+
 /// Heading of the list of what a run has no data for.
 const MISSING: &str = "Not in this run";
 
@@ -485,12 +488,12 @@ impl Page {
         self.written("", self.sections())
     }
 
-    /// [`Self::with_missing_last`], with a list of links to its sections below the head.
+    /// [`Self::with_missing_last`], with a list of links to its sections and to [`FILES`] below the head.
     pub(super) fn with_contents(&self) -> String {
         let (there, missing): (Vec<_>, Vec<_>) =
             self.sections().partition(|known| !is_missing(known));
         let titles = there.iter().map(|(title, _)| *title);
-        let links = titles.chain((!missing.is_empty()).then_some(MISSING));
+        let links = titles.chain((!missing.is_empty()).then_some(MISSING)).chain([FILES]);
         let links = links.map(|title| format!("- [{title}](#{})\n", anchor(title)));
         self.with_missing_below(&format!("**Contents:**\n\n{}\n", links.collect::<String>()))
     }
@@ -691,7 +694,8 @@ mod tests {
         for link in ["[Stages](#stages)", "[Whole run, with warm-up](#whole-run-with-warm-up)"] {
             assert!(line.contains(link), "{line}");
         }
-        assert_eq!(line.matches("](#").count(), page.matches("\n## ").count());
+        assert!(line.ends_with("- [Files of this bundle](#files-of-this-bundle)"), "{line}");
+        assert_eq!(line.matches("](#").count(), page.matches("\n## ").count() + 1);
     }
 
     #[test]

@@ -184,10 +184,12 @@ fn devices(report: &Report) -> String {
 
 fn stages(report: &Report) -> String {
     if report.stages.is_empty() {
-        return none("no range was opened, and no GPU work was recorded", "");
+        return none("no range was opened, and no GPU work was recorded", "")
+            + &engine::latencies(report);
     }
     let windows = stages::windows(report, ROWS, "metrics.json", false);
-    stages::times(report, ROWS, "metrics.json", false) + &windows + &stages::floors(report, ROWS)
+    let times = stages::times(report, ROWS, "metrics.json", false) + &engine::latencies(report);
+    times + &windows + &stages::floors(report, ROWS)
 }
 
 /// All instances of all stages, of warm-ups, of operators and of work outside of ranges.

@@ -10,11 +10,10 @@ use super::{BASELINE_DIR, COLLECTOR_DIR, COUNTERS_DIR, NCU_DIR, NSYS_DIR, sizes}
 use stage2_contract::text::numbers::count;
 use stage2_contract::text::{code, shorten, visible};
 use stage2_read::files::{self, write_whole};
+use stage2_render::FILES;
 use stage2_render::table::Table;
 
 const PAGE: &str = "report.md";
-/// The last section of the page. No foreign text can stand at the start of a line there.
-const HEADING: &str = "\n## Files of this bundle\n";
 /// A larger page is none of ours: its tables are bounded.
 const MAX_PAGE_BYTES: u64 = 256 << 20;
 /// Rows; run.json names more.
@@ -30,13 +29,19 @@ pub(crate) fn list_files(run_dir: &Path) -> anyhow::Result<()> {
     let path = run_dir.join(PAGE);
     let failed = || format!("{} cannot be read", path.display());
     let text = files::read_text(&path, MAX_PAGE_BYTES).with_context(failed)?;
-    let page = text.rfind(HEADING).and_then(|at| text.get(..at)).unwrap_or(&text);
+    let page = text.rfind(&heading()).and_then(|at| text.get(..at)).unwrap_or(&text);
     write_whole(&path, &format!("{}\n{}", page.trim_end_matches('\n'), section(run_dir)))
+}
+
+/// Of the last section of the page. No foreign text can stand at the start of a line there.
+fn heading() -> String {
+    format!("\n## {FILES}\n")
 }
 
 fn section(run_dir: &Path) -> String {
     let files = sizes(run_dir);
-    let table = Table::first(ROWS, &files)
+    let rows = folded(&files);
+    let table = Table::first(ROWS, &rows)
         .left("file", |(name, _)| code(&shorten(&visible(name.as_bytes()), PATH_CHARS)))
         .left("what it is", |(name, _)| meaning(name).to_owned())
         .right("bytes", |(name, bytes)| match bytes {
@@ -47,12 +52,31 @@ fn section(run_dir: &Path) -> String {
     let others = files.iter().filter(|(name, _)| name != PAGE);
     let all = others.filter_map(|(_, bytes)| *bytes).fold(0, u64::saturating_add);
     format!(
-        "{HEADING}\n{}Total without this page: {} bytes in {} files.\n",
+        "{}\n{}Total without this page: {} bytes in {} files.\n",
+        heading(),
         table.markdown_with_rest_in("run.json"),
         count(all),
         count(files.len().saturating_sub(1) as u64),
     )
 }
+
+/// The files, those of the hook's code as one: they are the same in every bundle.
+fn folded(files: &[(String, Option<u64>)]) -> Vec<(String, Option<u64>)> {
+    let (code, mut rows): (Vec<_>, Vec<_>) =
+        files.iter().cloned().partition(|(name, _)| meaning(name) == HOOK_CODE);
+    if let Some((first, _)) = code.first() {
+        let bytes = code.iter().filter_map(|(_, bytes)| *bytes).fold(0, u64::saturating_add);
+        let name = match code.len() {
+            1 => first.clone(),
+            more => format!("hook/ ({more} files)"),
+        };
+        let at = rows.partition_point(|(name, _)| name < first);
+        rows.insert(at, (name, Some(bytes)));
+    }
+    rows
+}
+
+const HOOK_CODE: &str = "code that marks ranges in the workload";
 
 fn meaning(name: &str) -> &'static str {
     let (folder, file) = name.rsplit_once('/').unwrap_or(("", name));
@@ -88,7 +112,7 @@ fn meaning(name: &str) -> &'static str {
         }
         ("", _, "ncu_regions.csv") => "counters of whole ranges, by ncu's range replay",
         ("hook", "json", _) => "what a worker of the engine was configured with",
-        ("hook", ..) => "code that marks ranges in the workload",
+        ("hook", ..) => HOOK_CODE,
         (BASELINE_DIR, "s2t", _) => "trace file of a process in the baseline pass: ranges only",
         (COUNTERS_DIR, "s2t", _) => {
             "trace file of a process in the counters pass: sampled counters"
@@ -163,6 +187,16 @@ mod tests {
         assert!(page.contains("| `link` |") && page.contains("(not a regular file)"), "{page}");
         assert!(page.contains("1,242 bytes in 4 files"), "{page}");
         assert_eq!(page.lines().filter(|line| line.starts_with('|')).count(), 7, "{page}");
+        std::fs::create_dir_all(dir.path().join("hook/a")).expect("folder");
+        write("hook/a/b.py", "12");
+        write("hook/engine-1.json", "{}");
+        for (more, row) in [("hook/a/c.py", "| `hook/ (2 files)` |"), ("hook/d.py", "(3 files)`")] {
+            write(more, "345");
+            list_files(dir.path()).expect("listed again");
+            let page = std::fs::read_to_string(dir.path().join("report.md")).expect("page");
+            assert!(page.contains(row) && !page.contains(".py"), "{page}");
+            assert!(page.contains("| `hook/engine-1.json` |"), "{page}");
+        }
         std::fs::remove_file(dir.path().join("report.md")).expect("gone");
         assert!(list_files(dir.path()).expect_err("no page").to_string().contains("report.md"));
     }

@@ -78,7 +78,7 @@ pub(super) fn time(subject: &Subject<'_>, answer: &mut Answer) {
     unknown(subject, &stages, answer);
 }
 
-/// `decode takes 3.95 ms as the mean of the 103 recorded of 1653 calls, and 3.22 ms as the mean of all`: why the mean of the
+/// `decode takes 3.95 ms as the mean of the 103 recorded of 1,653 calls, and 3.22 ms as the mean of all`: why the mean of the
 /// parts is not that of the steps. The windows of an engine may overlap instead: its GPU works for two steps at a time.
 fn means_apart(stage: &StageAnswer) -> Option<String> {
     let (all_ns, found) = (stage.mean_of_all_ns()?, stage.bottleneck.as_ref()?);

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 use stage2_contract::order::Order as _;
 use stage2_contract::text::listed;
-use stage2_contract::text::numbers::{counted, percent1};
+use stage2_contract::text::numbers::{self, counted, percent1};
 use stage2_model::rule::ENOUGH_INSTANCES;
 use stage2_model::{Coverage, Severity, StageRow, Status};
 
@@ -176,7 +176,9 @@ fn of_the_run(subject: &Subject<'_>) -> Vec<Caveat> {
                        calls, step times are of all calls, and the parts of a step are of the recorded calls";
         let of = |row: &StageRow| {
             let (recorded, all) = (row.recorded_instances?, row.instances?);
-            (recorded < all).then(|| format!("{recorded} of {all} calls of {}", row.stage))
+            (recorded < all).then(|| {
+                format!("{} of {} of {}", numbers::count(recorded), counted(all, "call"), row.stage)
+            })
         };
         let stages = report.stages.iter().filter(|row| subject.has(&row.stage));
         let stages: Vec<String> = stages.filter_map(of).collect();

@@ -31,7 +31,7 @@ use crate::page::{
 use crate::stages::no_stage;
 use crate::table::{NAME_CHARS, Table, decimal, name, none, sentence, text};
 use crate::utilisation::mfu;
-use crate::{advice, stages, steps};
+use crate::{advice, engine, stages, steps};
 use stage2_model::kernels::{
     Kernel, Loss, model_stages, stage_kernels, steps as steps_of, top_kernels, with_cold_calls,
 };
@@ -50,7 +50,10 @@ pub(super) fn page(report: &Report, shown: &Shown) -> Page {
     // What a decision needs comes first.
     let sections = vec![
         ("Recommendations", advice::recommendations_in_brief(report)),
-        ("Per-Stage Timings", stages::times(report, STAGES, "report.md", true)),
+        (
+            "Per-Stage Timings",
+            stages::times(report, STAGES, "report.md", true) + &engine::latencies(report),
+        ),
         ("Limits", advice::findings_in_brief(report)),
         ("Takeaways", advice::takeaways_in_brief(report)),
         ("MFU", mfu(report)),
@@ -59,7 +62,7 @@ pub(super) fn page(report: &Report, shown: &Shown) -> Page {
         ("Top Kernels", kernels(report)),
         ("Top Operators", operators(report)),
         (steps::TITLE, inferred_steps(report)),
-        ("Cost of the Passes", costs_in_brief(report, |cost| !is_apart(&cost.stage))),
+        ("Cost of the passes", costs_in_brief(report, |cost| !is_apart(&cost.stage))),
     ];
     // Without the arguments of the program: this page is passed on.
     let (above, brief) = (opening(report), brief_screen(report));

@@ -21,7 +21,7 @@ const SECTIONS: [&str; 10] = [
     "Environment",
     "Top Kernels",
     "Top Operators",
-    "Cost of the Passes",
+    "Cost of the passes",
 ];
 
 fn summary_md(report: &Report, shown: &Shown) -> String {
@@ -314,7 +314,7 @@ fn a_recommendation_gains_what_the_answer_says() {
     report.insight.takeaways[0].rule = Rule::LaunchBound;
     let page = summary_md(&report, &shown());
     // The words are the answer's, too.
-    let gain = "Launch less often: CUDA graphs. Gain in decode: up to 4.9x faster if launch gaps vanish: \
+    let gain = "In decode, launch less often: CUDA graphs. Gain: up to 4.9x faster if launch gaps vanish: \
                 launch gaps 79.6 % of the window.";
     assert!(page.contains(gain), "{page}");
     report.answer = Answer::default();
@@ -353,11 +353,8 @@ fn a_recommendation_gains_what_the_answer_says() {
     several.insight.takeaways.truncate(1);
     assert!(!crate::advice::recommendations(&several).contains(overlap));
     for (page, gain) in [
-        (saved(-8.0, false), "Gain in decode: saves up to 8.0 % of its window."),
-        (
-            saved(100.0, true),
-            "Gain in decode: up to 2.0x the tokens/s if a larger step takes no longer.",
-        ),
+        (saved(-8.0, false), "Gain: saves up to 8.0 % of its window."),
+        (saved(100.0, true), "Gain: up to 2.0x the tokens/s if a larger step takes no longer."),
     ] {
         assert!(page.contains(gain), "{page}");
     }
@@ -372,12 +369,42 @@ fn a_recommendation_gains_what_its_kernel_loses_and_names_its_second_reason() {
         crate::advice::recommendations(&serde_json::from_str(&text).expect(&file))
     };
     let of_kernel = advice("sampled_counters");
-    let gain = "decode: saves up to 0.08 of 6.29 ms per token if nvjet_sm90_tst_64x8_64x16_4x1_v_bz_TNT reaches its roof |";
+    let gain = "| saves up to 0.08 of 6.29 ms per token if nvjet_sm90_tst_64x8_64x16_4x1_v_bz_TNT reaches its roof |";
     assert!(of_kernel.contains(gain), "{of_kernel}");
     let of_two = advice("vllm_sorting");
     let second =
         "CudaGraphManager.run_fullgraph (cudagraph_utils.py:401) (of 185 samples). decode: ";
     assert!(of_two.contains(second), "{of_two}");
+}
+
+#[test]
+fn takeaways_have_one_order_on_all_pages_and_a_few_more_are_listed() {
+    let mut report = full("");
+    report.answer = answer();
+    let told = |text: &str, rule| Takeaway { text: text.into(), rule, ..Takeaway::default() };
+    let first = Takeaway { id: "first".into(), ..told("c", Rule::HostGaps) };
+    report.answer.first.get_or_insert_default().takeaway = Some(first.id.clone());
+    let all = [told("b", Rule::TopKernel), first, told("a", Rule::Simulated)];
+    report.insight.takeaways = all.into();
+    let rows = |page: String| -> String {
+        page.lines()
+            .filter_map(|line| line.strip_prefix("| ")?.split(" | ").nth(1)?.chars().next())
+            .collect()
+    };
+    assert_eq!(rows(crate::advice::takeaways(&report)), "T-acb");
+    let items = "1. a.\n2. c.\n3. b.\n";
+    assert!(crate::advice::takeaways_in_brief(&report).starts_with(items));
+    let many = |number: usize| {
+        let all = (0..number).map(|at| told(&format!("takeaway {at}"), Rule::TopKernel));
+        let report = Report {
+            insight: stage2_model::Insight { takeaways: all.collect(), ..Default::default() },
+            ..Report::default()
+        };
+        crate::advice::takeaways_in_brief(&report)
+    };
+    assert!(many(5).ends_with("5. takeaway 4.\n\n"), "{}", many(5));
+    let left_out = "3. takeaway 2.\n\nSee report.md for 3 more takeaways.\n\n";
+    assert!(many(6).ends_with(left_out), "{}", many(6));
 }
 
 /// Words as a reader counts them: marks of tables and headings are none.
@@ -406,7 +433,8 @@ fn the_summary_stays_below_900_words() {
         }
     }
     let page = summary_md(&rich(), &Shown::default());
-    for left_out in [" more rows.", " more takeaways."] {
+    assert!(page.contains(" at most. Other stages like it: 19.\n"), "{page}");
+    for left_out in [" more rows.", " more recommendations."] {
         let is_it = |line: &str| line.starts_with("See report.md for ") && line.ends_with(left_out);
         assert!(page.lines().any(is_it), "{left_out}: {page}");
     }

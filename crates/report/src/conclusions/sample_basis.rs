@@ -74,19 +74,28 @@ fn with_outliers(report: &Report, row: &StageRow) -> SampleBasis {
         // them), or only in some processes, no time is over a known number of instances.
         let taken = row.recorded_instances.filter(|taken| (1..=all).contains(taken));
         let Some(taken) = taken.filter(|_| report.is_sampled_throughout()) else {
-            let why = format!("none of the {all} {noun}s is known to be recorded as a whole");
+            let why =
+                format!("none of the {} {noun}s is known to be recorded as a whole", count(all));
             return unknown(why);
         };
         return SampleBasis {
             kernels: row.kernels.and_then(|kernels| scaled(kernels, taken, all)),
-            ..of_row(taken, format!("mean of the {taken} recorded of {all} {noun}s"))
+            ..of_row(
+                taken,
+                format!("mean of the {} recorded of {}", count(taken), counted(all, noun)),
+            )
         };
     }
     // Of some ranges, or in some processes, GPU work was not recorded: the numbers of the row,
     // unscaled, are over the instances that were recorded.
     match (left_out(report, row), &row.warm) {
-        (Some(0), _) => unknown(format!("GPU work of none of the {all} {noun}s was recorded")),
-        (Some(taken), _) => of_row(taken, format!("mean of the {taken} recorded of {all} {noun}s")),
+        (Some(0), _) => {
+            unknown(format!("GPU work of none of the {} {noun}s was recorded", count(all)))
+        }
+        (Some(taken), _) => of_row(
+            taken,
+            format!("mean of the {} recorded of {}", count(taken), counted(all, noun)),
+        ),
         (None, Some(warm)) => SampleBasis {
             instances: warm.instances,
             window_ns: Some(warm.gpu_window_ns),

@@ -6,6 +6,7 @@
 
 use super::counted::stage_flops;
 use crate::llm::mfu::StageInput;
+use stage2_contract::text::numbers::count;
 use stage2_model::{Origin, PathKind, PathRow, Report, Role, StageRow};
 use stage2_read::roles::VisionPart;
 
@@ -81,9 +82,9 @@ fn input(report: &Report, nested: &Nested<'_>) -> StageInput {
              instances, cold ones included",
             within.path,
             if taken < all {
-                format!("the {taken} recorded of {all}")
+                format!("the {} recorded of {}", count(taken), count(all))
             } else {
-                format!("all {all}")
+                format!("all {}", count(all))
             }
         ),
     }

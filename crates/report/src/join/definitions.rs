@@ -2,14 +2,16 @@
 
 use crate::roofline::bound;
 use stage2_contract::stats::{ERROR_PERCENT, P99_VALUES};
+use stage2_contract::text::numbers::count;
 use stage2_model::{Definition, Outliers};
 use stage2_read::trace::stats::EXACT_VALUES;
 
 pub(super) fn definitions() -> Vec<Definition> {
+    let exact = count(EXACT_VALUES as u64);
     let percentiles = format!(
         "Nearest rank, from a log-linear histogram: within {ERROR_PERCENT} % of the exact value. \
          Minimum, maximum, total and mean are exact. The median over the instances of a range comes \
-         from the same kind of histogram when there are more than {EXACT_VALUES} instances, or more \
+         from the same kind of histogram when there are more than {exact} instances, or more \
          than a million in all ranges of a process. A 99th percentile needs \
          {P99_VALUES} values; with fewer than 100, it is the longest one."
     );

@@ -286,7 +286,12 @@ fn every_page_puts_first_what_the_answer_puts_first() {
             let after = page.split("## Recommendations").nth(1).expect("a section");
             let one = after.lines().find(|l| l.starts_with("1. ") || l.starts_with("| 1 |"));
             let one = one.expect("a recommendation");
-            assert!(one.contains(text), "{one}");
+            let is_in = one.to_lowercase().contains(&text.to_lowercase());
+            assert!(
+                is_in
+                    && one.contains(&format!("In {}, ", first.stage.as_deref().expect("a stage"))),
+                "{one}"
+            );
             if let Some(gain) = &gain {
                 assert!(one.contains(gain.as_str()), "{one}: {gain}");
             }
