@@ -48,6 +48,11 @@ pub enum Outlook {
 }
 
 impl Comparison {
+    /// The verdict with this answer in place of the numbers of the stages, for a page that has them in rows below.
+    pub fn verdict_with(&self, answer: &str) -> String {
+        verdict_with(self, Some(answer))
+    }
+
     /// What became of the times of its stages.
     pub fn outlook(&self) -> Outlook {
         let stages = timed(self);
@@ -107,6 +112,11 @@ pub(crate) fn timed(of: &Comparison) -> Vec<&StageChange> {
 /// In one sentence whether anything changed beyond noise, and by how much: the times of the stages first, then all
 /// other numbers of these stages and of the run, so that nothing below contradicts it.
 pub(crate) fn verdict(of: &Comparison) -> String {
+    verdict_with(of, None)
+}
+
+/// `answer`: what to say in place of the numbers of the stages, where rows below have these.
+fn verdict_with(of: &Comparison, answer: Option<&str>) -> String {
     let stages = timed(of);
     let outlook = of.outlook();
     // The head then states it once for all.
@@ -143,6 +153,9 @@ pub(crate) fn verdict(of: &Comparison) -> String {
     if more > 0 {
         texts.push(counted(more as u64, "more stage"));
     }
+    if let Some(answer) = answer {
+        texts = vec![answer.to_owned()];
+    }
     // What says that something changed.
     let is_rate_other = rate.is_some_and(|rate| rate.verdict.is_change());
     let named = texts.len() - usize::from(is_same && is_rate_other);
@@ -156,7 +169,7 @@ pub(crate) fn verdict(of: &Comparison) -> String {
         );
     }
     texts.extend(open_text(of, &with_both));
-    texts.extend(unlike(&stages, !is_open));
+    texts.extend(unlike(&stages, !is_open).into_iter().filter(|_| answer.is_none()));
     texts.extend(came_and_went(&stages));
     let basis = match (of.before.len(), of.after.len()) {
         (1, 1) => "(one run per side)".to_owned(),

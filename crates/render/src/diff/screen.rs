@@ -239,10 +239,10 @@ fn top(of: &Comparison, width: usize, most: (usize, usize), with_latencies: bool
     let caution = of.caution().unwrap_or_default();
     let mut lines = fitted(&caution, width - 1, most.0);
     lines.retain(|line| !line.is_empty());
-    lines.extend(fitted(&of.verdict, width - 1, most.1));
-    if let Some(said) = in_words(of, PART_CHARS) {
-        lines.extend(fitted(&said, width - 1, most.1));
-    }
+    // In few columns the rows have no room for all numbers.
+    let answer = in_words(of, PART_CHARS).filter(|_| width >= NARROW);
+    let verdict = answer.map_or_else(|| of.verdict.clone(), |answer| of.verdict_with(&answer));
+    lines.extend(fitted(&verdict, width - 1, most.1));
     lines.push(String::new());
     lines.extend(stages(of, width, with_latencies));
     lines
