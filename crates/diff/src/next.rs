@@ -56,7 +56,12 @@ const ENOUGH_RUNS: usize = 4;
 /// What to do next; a run that is far from the others of its side first.
 pub(crate) fn next(of: &Comparison) -> String {
     let then = then(of);
+    let holds = matches!(of.outlook(), Outlook::Better | Outlook::Worse);
     match outlier(of).filter(|_| of.unlike.is_empty()) {
+        // More runs would only make it surer.
+        Some((run, _)) if holds => {
+            format!("{then}; {run} is an outlier, but the result holds with it")
+        }
         // One run alone would be chosen by its result, and no longer interleaved.
         Some((run, _)) => {
             format!("record both sides again, interleaved, because {run} is an outlier; {then}")

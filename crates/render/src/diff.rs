@@ -173,11 +173,14 @@ pub use screen::WIDTH;
 /// the whole page.
 pub fn screens(diff: &Diff, width: usize, height: usize) -> String {
     if let Some(first) = sides::first(diff) {
-        let heading = aligned(&format!("# {}\n", plain(&sides::heading(first))), width);
+        let mut heading = aligned(&format!("# {}\n", plain(&sides::heading(first))), width);
+        if let Some(answer) = sides::answer(diff) {
+            heading.push_str(&screen::items(&[answer], width, 2));
+        }
         let with = |(stages, lines): &(usize, usize)| {
             let verdicts = match *lines {
                 0 | 1 => screen::items(&short_verdicts(diff, width), width, 1),
-                _ => screen::items(&pair_verdicts(diff), width, *lines),
+                _ => screen::items(&pair_answers(diff), width, *lines),
             };
             let table = sides::table(diff, *stages);
             // The last line names what else there is.
@@ -200,7 +203,7 @@ pub fn screens(diff: &Diff, width: usize, height: usize) -> String {
 fn all_sides(diff: &Diff) -> String {
     let heading = sides::first(diff).map(sides::heading);
     heading.map_or_else(String::new, |heading| {
-        let verdicts = pair_verdicts(diff);
+        let verdicts = pair_answers(diff);
         let verdicts: String = verdicts.iter().map(|text| format!("- {}\n", plain(text))).collect();
         let table = sides::table(diff, sides::STAGES);
         format!("# {}\n\n{verdicts}\n{table}", plain(&heading))
@@ -246,8 +249,9 @@ fn short_verdicts(diff: &Diff, width: usize) -> Vec<String> {
         let (head, _) = of.verdict.split_once([',', '(', ':']).unwrap_or((&of.verdict, ""));
         let is_warned = of.differences.iter().any(|d| d.severity >= Severity::Warning);
         let mut end = if is_warned { format!(", {WITH_CAVEATS}") } else { String::new() };
-        end.push_str(if of.is_simulated() { ", simulated" } else { "" });
         let head = lower_first(head.trim_end());
+        let is_told = !of.is_simulated() || changes.is_empty() && head.contains("simulation");
+        end.push_str(if is_told { "" } else { ", simulated" });
         let mut said = match (changes.is_empty(), of.outlook()) {
             (false, Outlook::Changed) => String::new(),
             (false, _) => format!("{head}: "),
@@ -275,31 +279,44 @@ fn lower_first(text: &str) -> String {
     chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
 }
 
-/// The verdict of each pair with what is to be known before it.
-fn pair_verdicts(diff: &Diff) -> Vec<String> {
-    diff.comparisons.iter().map(|of| format!("{}: {}", page_title(of), said(of))).collect()
+/// The answer of each pair, whose numbers are in tables, with what is to be known before it.
+fn pair_answers(diff: &Diff) -> Vec<String> {
+    diff.comparisons.iter().map(|of| format!("{}: {}", page_title(of), answered(of))).collect()
+}
+
+fn answered(of: &Comparison) -> String {
+    match words::in_words(of, ANSWER_CHARS) {
+        Some(answer) => with_doubts(of, of.verdict_with(&answer)),
+        None => said(of),
+    }
+}
+
+fn said(of: &Comparison) -> String {
+    with_doubts(of, of.verdict.clone())
 }
 
 /// The verdict of a comparison behind what forbids it, and before what else has to be known.
-fn said(of: &Comparison) -> String {
+fn with_doubts(of: &Comparison, verdict: String) -> String {
     let caveats = || {
         let line = of.lines.iter().find(|line| line.label == "comparable")?;
         let (clause, _) = line.text.split_once("; ").unwrap_or((&line.text, ""));
         clause.starts_with(WITH_CAVEATS).then(|| format!("Comparable {clause}"))
     };
-    let verdict = &of.verdict;
     match (of.caution(), caveats()) {
         (Some(caution), _) => format!("{caution} {verdict}"),
         (None, Some(caveats)) => format!("{}. {caveats}", verdict.trim_end_matches('.')),
-        (None, None) => verdict.clone(),
+        (None, None) => verdict,
     }
 }
+
+/// Characters of the part that most of a change is in.
+const ANSWER_CHARS: usize = 60;
 
 /// The verdict of each comparison with its caveats, a line each; of several, with its runs.
 pub fn verdicts(diff: &Diff) -> String {
     match diff.comparisons.as_slice() {
         [of] => said(of) + "\n",
-        _ => pair_verdicts(diff).iter().map(|text| format!("{text}\n")).collect(),
+        pairs => pairs.iter().map(|of| format!("{}: {}\n", page_title(of), said(of))).collect(),
     }
 }
 

@@ -12,9 +12,9 @@ use super::tables::{
     OfRuns, condition_table, details, of_runs, other_tables, run_values, shown_stages, stage_table,
 };
 use super::{
-    COMMAND, OTHERWISE, REST, SideFacts, in_folder, option_of, page_title, parts as named, said,
-    screen, sides,
-    words::{MEANS, in_words, words},
+    COMMAND, OTHERWISE, REST, SideFacts, answered, in_folder, option_of, page_title,
+    parts as named, screen, sides,
+    words::{MEANS, in_words, others, words},
 };
 use crate::html::hash;
 use crate::html::markdown::{attribute, html as from_markdown, text as escaped};
@@ -48,7 +48,7 @@ pub fn html(diff: &Diff, links: &BTreeMap<String, String>) -> String {
     let is_single = diff.comparisons.len() == 1;
     let parts: String = parts.map(|(at, of)| comparison(of, at, links, is_single)).collect();
     let entry = |(at, (of, title)): (usize, (&Comparison, &String))| {
-        let (title, verdict) = (breakable(title), with_code(&tied(&said(of)), escaped));
+        let (title, verdict) = (breakable(title), with_code(&tied(&answered(of)), escaped));
         format!("<li><a href=\"#comparison-{at}\">{title}</a>: {verdict}</li>\n")
     };
     let contents: String = match diff.comparisons.len() {
@@ -59,11 +59,14 @@ pub fn html(diff: &Diff, links: &BTreeMap<String, String>) -> String {
             let heading = sides::first(diff).map_or_else(String::new, |first| {
                 format!("<h1>{}</h1>\n", breakable(&sides::heading(first)))
             });
+            let answer = sides::answer(diff).map_or_else(String::new, |answer| {
+                format!("<div class=\"answer\">\n<div class=\"plain\">\n<p class=\"verdict\">{}</p>\n</div>\n</div>\n", breakable(&answer))
+            });
             let mut stages = sides::on_page(diff).into_iter().map(|stage| of_sides(&stage));
             let first = stages.next().unwrap_or_default();
             let others: String = stages.collect();
             format!(
-                "{heading}{first}<nav>\n<h2>Pair by pair</h2>\n<ol>\n{entries}</ol>\n</nav>\n{others}"
+                "{heading}{answer}{first}<nav>\n<h2>Pair by pair</h2>\n<ol>\n{entries}</ol>\n</nav>\n{others}"
             )
         }
     };
@@ -171,25 +174,29 @@ fn comparison(
     let id = |id: &str| if is_single { format!(" id=\"{id}\"") } else { String::new() };
     let first = screen::pictured(of);
     let numbers = |stage: &StageChange| {
-        let is_first = first.is_some_and(|first| first.stage == stage.stage);
+        let is_pictured = first.into_iter().chain(others(of)).any(|it| it.stage == stage.stage);
         // Parts of steps that do other work say nothing.
-        let has_picture = !is_first && stage.other_work.is_none() && of.unlike.is_empty();
+        let has_picture = !is_pictured && stage.other_work.is_none() && of.unlike.is_empty();
         let picture = if has_picture { bars(stage, of) } else { String::new() };
         let numbers = marked(&details(of, stage));
         let said = escaped(&format!("{}: all metrics and kernels", stage.stage));
         format!("<details>\n<summary>{said}</summary>\n{picture}{numbers}</details>\n")
     };
-    let picture: Option<String> = first.map(|stage| {
-        let with = of
-            .outlier()
-            .map_or_else(String::new, |run| format!("; the means include {run}, an outlier"));
-        let said = escaped(&format!("{}: {}{with}", stage.stage, whole_of(stage)));
-        format!("<h2{}>{said}</h2>\n{}", id("parts"), bars(stage, of))
-    });
+    let pictured = first.into_iter().chain(others(of)).enumerate();
+    let picture: Vec<String> = pictured
+        .map(|(at, stage)| {
+            let id = if at == 0 { id("parts") } else { String::new() };
+            let with = of
+                .outlier()
+                .map_or_else(String::new, |run| format!("; the means include {run}, an outlier"));
+            let said = escaped(&format!("{}: {}{with}", stage.stage, whole_of(stage)));
+            format!("<h2{id}>{said}</h2>\n{}", bars(stage, of))
+        })
+        .collect();
+    let picture = picture.concat();
     let numbers: String = shown_stages(of).map(numbers).collect();
     let others = other_tables(of);
-    let parts = picture.clone().unwrap_or_default();
-    let note = words(&(stage_table(of) + &parts + &numbers + &others));
+    let note = words(&(stage_table(of) + &picture + &numbers + &others));
     let [open, close] = match is_single {
         true => ["", ""],
         false => ["<details>\n<summary>All about this pair</summary>\n", "</details>\n"],
@@ -208,7 +215,6 @@ fn comparison(
         marked(&others),
         marked(&note)
     );
-    let picture = picture.unwrap_or_default();
     let conditions_of = match of.conditions.is_empty() {
         true => String::new(),
         false => format!("<div{}>\n{}</div>\n", id("conditions"), marked(&condition_table(of))),

@@ -12,7 +12,7 @@ use stage2_model::{AnswerLine, Severity};
 
 use super::parts::{Room, Shown, part_name, shown_parts, sign_less, whole, why_open};
 use super::tables::{ONE_VALUE, is_shown, is_unlike, rate, side_cells, stage_time, value_cell};
-use super::words::in_words;
+use super::words::{self, in_words};
 use super::{COMMAND, page_title, title};
 
 /// Columns of the whole page, and of a terminal whose width is not known.
@@ -34,6 +34,8 @@ const STAGES: usize = 3;
 const STAGE_CHARS: usize = 18;
 /// Bars on the whole page.
 const BARS: usize = 8;
+/// Those of a stage after the first.
+const OTHER_BARS: usize = 4;
 const BAR_CHARS: usize = 16;
 /// Columns of a bar's number.
 const NUMBER_CHARS: usize = 12;
@@ -189,6 +191,15 @@ pub(super) fn screen(of: &Comparison, width: usize, height: usize) -> Vec<String
     let all = all.into_iter().chain([(&TIGHT[..], false), (&TIGHT, true)]);
     let fitting = all.into_iter().find_map(|(layouts, is_close)| fitting(layouts, is_close));
     let mut screen = fitting.or_else(|| Some(with(TIGHT.last()?, true))).unwrap_or_default();
+    for stage in words::others(of) {
+        let bars = bars_of(of, stage, width, (OTHER_BARS, Nothing, "--full"));
+        if screen.len() + bars.len() <= room {
+            let is_below = |line: &String| BELOW.iter().any(|label| line.starts_with(label));
+            let below = screen.iter().rposition(|line| line.is_empty());
+            let at = below.filter(|at| screen.get(at + 1).is_some_and(is_below));
+            screen.splice(at.unwrap_or(screen.len())..at.unwrap_or(screen.len()), bars);
+        }
+    }
     let record = labelled(of, RECORD, width, ALL);
     if screen.len() + record.len() <= room {
         let next = screen.iter().position(|line| line.starts_with("comparable  "));
@@ -226,6 +237,9 @@ pub(super) fn picture(of: &Comparison, width: usize) -> Vec<String> {
     let width = width.clamp(WIDTHS.0, WIDTHS.1);
     let mut lines = top(of, width, (usize::MAX, usize::MAX), true);
     lines.extend(bars(of, width, BARS, Nothing, "a table below"));
+    for stage in words::others(of) {
+        lines.extend(bars_of(of, stage, width, (OTHER_BARS, Nothing, "a table below")));
+    }
     lines.push(String::new());
     // The rows of the stages have the times.
     let says = |line: &&AnswerLine| line.label != "time" && line.text != NOT_COMPARED;
@@ -356,9 +370,7 @@ fn latencies(stage: &StageChange) -> impl Iterator<Item = (&MetricChange, &'stat
         let number = stage.metric(name).filter(|number| number.change.is_some())?;
         Some((number, label))
     };
-    [("ttft_ms", "p50 first token "), ("tpot_ms", "p50 per output token ")]
-        .into_iter()
-        .filter_map(known)
+    [("ttft_ms", "TTFT p50 "), ("tpot_ms", "TPOT p50 ")].into_iter().filter_map(known)
 }
 
 /// Between two columns, and where one more would not fit otherwise.
@@ -415,6 +427,16 @@ fn bars(of: &Comparison, width: usize, most: usize, spared: Spared, place: &str)
         };
         return vec![String::new(), why.to_owned()];
     };
+    bars_of(of, stage, width, (most, spared, place))
+}
+
+/// Those of a stage.
+fn bars_of(
+    of: &Comparison,
+    stage: &StageChange,
+    width: usize,
+    (most, spared, place): (usize, Spared, &str),
+) -> Vec<String> {
     let parts = stage.parts();
     let plain_chars =
         width - NUMBER_CHARS - if width < NARROW { BAR_CHARS / 2 } else { BAR_CHARS } - 3;

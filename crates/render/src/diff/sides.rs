@@ -55,7 +55,10 @@ pub(super) fn table(diff: &Diff, stages_shown: usize) -> String {
     let Some(first) = first(diff) else { return String::new() };
     let stages = stages_of(diff);
     let shown = stages.iter().take(stages_shown);
-    let of = |stage: &&str| of_stage(&rows_of(diff, first, stage), stage, None, false);
+    let of = |stage: &&str| {
+        let rows = rows_of(diff, first, stage);
+        of_stage(&rows, stage, None, false)
+    };
     let mut out: String = shown.map(of).collect();
     let more = stages.iter().take(STAGES).skip(stages_shown).map(|stage| plain(stage));
     let more: Vec<String> = more.collect();
@@ -159,6 +162,44 @@ fn fastest(rows: &[Row<'_>], bars: &[Option<Bar>]) -> Option<usize> {
     is_apart.then_some(least)
 }
 
+/// The names of some sides.
+fn named(
+    rows: &[Row<'_>],
+    bars: &[Option<Bar>],
+    is: &dyn Fn(usize, &Option<Bar>) -> bool,
+) -> String {
+    let found = rows.iter().zip(bars).enumerate().filter(|(at, (_, bar))| is(*at, bar));
+    found.map(|(_, (row, _))| shown_name(&row.side)).collect::<Vec<_>>().join(", ")
+}
+
+/// `b3 is fastest: decode is 3.54x faster than a1; within its noise: b2`: the answer about the first stage; nothing where
+/// the sides have no times to compare.
+pub(super) fn answer(diff: &Diff) -> Option<String> {
+    let first = first(diff)?;
+    let stage = stages_of(diff).into_iter().next()?;
+    let rows = rows_of(diff, first, stage);
+    let bars = bars(&rows);
+    if bars.iter().flatten().count() < 2 {
+        return None;
+    }
+    let first = shown_name(&name(first));
+    let Some(at) = fastest(&rows, &bars) else {
+        return Some(format!("{stage}: no side is faster than {first} beyond noise"));
+    };
+    let row = rows.get(at)?;
+    let factor = row.time.as_ref().filter(|_| !row.is_first).and_then(|(time, _)| factor(time));
+    let how = factor.map_or_else(
+        || format!(" in {stage}"),
+        |factor| format!(": {stage} is {factor} than {first}"),
+    );
+    let high = bars.get(at)?.as_ref().and_then(|bar| bar.allowed_ms).map(|[_, high]| high);
+    let near = named(&rows, &bars, &|other, bar| {
+        other != at && bar.as_ref().zip(high).is_some_and(|(bar, high)| bar.ms <= high)
+    });
+    let near = if near.is_empty() { near } else { format!("; within its noise: {near}") };
+    Some(format!("{} is fastest{how}{near}", shown_name(&row.side)))
+}
+
 /// What the numbers and the bars mean.
 fn caption(rows: &[Row<'_>], bars: &[Option<Bar>], first: &str) -> String {
     let mut said = String::new();
@@ -169,19 +210,7 @@ fn caption(rows: &[Row<'_>], bars: &[Option<Bar>], first: &str) -> String {
         return said;
     }
     said.push_str(" Bars begin at 0, and the line is the range that noise allows.");
-    let named = |is: &dyn Fn(usize, &Option<Bar>) -> bool| {
-        let found = rows.iter().zip(bars).enumerate().filter(|(at, (_, bar))| is(*at, bar));
-        found.map(|(_, (row, _))| shown_name(&row.side)).collect::<Vec<_>>().join(", ")
-    };
-    let fastest = fastest(rows, bars);
-    let least = fastest.and_then(|at| Some((at, bars.get(at)?.as_ref()?.allowed_ms?)));
-    let near = least.map(|(fastest, [_, high])| {
-        named(&|at, bar| at != fastest && bar.as_ref().is_some_and(|bar| bar.ms <= high))
-    });
-    if let Some(near) = near.filter(|near| !near.is_empty()) {
-        said.push_str(&format!(" Within the noise of the fastest: {near}."));
-    }
-    let unlike = named(&|_, bar| bar.is_none());
+    let unlike = named(rows, bars, &|_, bar| bar.is_none());
     if !unlike.is_empty() {
         said.push_str(&format!(" Not comparable, and so without a bar: {unlike}."));
     }
@@ -235,7 +264,7 @@ fn of_stage(rows: &[Row<'_>], stage: &str, fastest: Option<usize>, is_page: bool
             .right("change %", rate_change),
         false => table
             .left("change %", change)
-            .left("difference", word)
+            .left("difference", |row| times_as_fast(row).or_else(|| word(row)))
             .right("tokens/s", rate)
             .left("change %", rate_change),
     };

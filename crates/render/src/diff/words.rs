@@ -1,7 +1,7 @@
 //! What the words and numbers of a page mean.
 
-use stage2_diff::{Comparison, GONE, MetricChange, StageChange, signed_time};
-use stage2_model::times_faster;
+use stage2_diff::{Comparison, Difference, GONE, StageChange, signed_time};
+use stage2_model::{Severity, times_faster};
 
 use super::{parts, screen};
 use crate::table::paragraph;
@@ -11,33 +11,59 @@ use crate::table::paragraph;
 pub(super) fn in_words(of: &Comparison, name_chars: usize) -> Option<String> {
     let changed = || of.stages.iter().find(|stage| changed_time(stage).is_some());
     let first = screen::pictured(of).or_else(changed).filter(|_| of.unlike.is_empty())?;
-    let pace = |stage: &StageChange| {
-        let (_, before, after) = changed_time(stage)?;
-        let (factor, pace) = match after < before {
-            true => (before / after, "faster"),
-            false => (after / before, "slower"),
-        };
+    let of_stage = |stage: &StageChange| {
+        let (before, after) = changed_time(stage)?;
         let why = main_part(stage, after < before, name_chars);
         let why = why.map_or_else(String::new, |why| format!(" ({why})"));
-        Some(format!("{} is {} {pace}{why}", stage.stage, times_faster(factor)))
+        Some(format!("{} is {}{why}", stage.stage, pace(before, after)))
     };
     let others = of.stages.iter().filter(|other| other.stage != first.stage);
-    let others = others.filter_map(pace).take(OTHER_STAGES);
-    Some([pace(first)?].into_iter().chain(others).collect::<Vec<_>>().join("; "))
+    let others = others.filter_map(of_stage).take(OTHER_STAGES);
+    let paces = [of_stage(first)?].into_iter().chain(others).chain(requests(of));
+    Some(paces.collect::<Vec<_>>().join("; "))
+}
+
+/// `1.39x faster`
+fn pace(before: f64, after: f64) -> String {
+    match after < before {
+        true => format!("{} faster", times_faster(before / after)),
+        false => format!("{} slower", times_faster(after / before)),
+    }
+}
+
+/// What the changes of all stages together come to for the clients of a server, unless something else differs, too.
+fn requests(of: &Comparison) -> Option<String> {
+    let total = of.run.iter().find(|row| row.metric == "request_ms")?;
+    let is_doubted = of.differences.iter().any(|d: &Difference| d.severity >= Severity::Warning);
+    let (before, after) = total.before.zip(total.after).filter(|_| !is_doubted)?;
+    total.verdict.is_change().then(|| format!("a request is {}", pace(before, after)))
 }
 
 /// Stages besides the first one that the sentence below the verdict has.
 const OTHER_STAGES: usize = 2;
 
 /// The time of a stage before and after, if it changed beyond noise and both sides do the same work.
-fn changed_time(stage: &StageChange) -> Option<(&MetricChange, f64, f64)> {
+fn changed_time(stage: &StageChange) -> Option<(f64, f64)> {
     let time =
         stage.time().filter(|time| time.verdict.is_change() && stage.other_work.is_none())?;
-    let (before, after) = time.before.zip(time.after).filter(|(a, b)| *a > 0.0 && *b > 0.0)?;
-    Some((time, before, after))
+    time.before.zip(time.after).filter(|(a, b)| *a > 0.0 && *b > 0.0)
 }
 
-/// The part that most of the change of a stage is in. What only one side has comes first: it is the change itself.
+/// The other stages of the answer: they have parts, too.
+pub(super) fn others(of: &Comparison) -> impl Iterator<Item = &StageChange> {
+    let first = screen::pictured(of);
+    let is_other = move |stage: &&StageChange| {
+        first.is_some_and(|first| first.stage != stage.stage) && changed_time(stage).is_some()
+    };
+    of.stages
+        .iter()
+        .filter(is_other)
+        .filter(|stage| !stage.parts().rows.is_empty())
+        .take(OTHER_STAGES)
+}
+
+/// The part that most of the change of a stage is in. What only one side has comes first: it is the change itself. Of
+/// idle time whose parts are not judged, all of it is named.
 fn main_part(stage: &StageChange, is_faster: bool, name_chars: usize) -> Option<String> {
     let parts = stage.parts();
     let with_it = parts.rows.iter().filter(|part| (part.change_ns < 0.0) == is_faster);
@@ -45,14 +71,20 @@ fn main_part(stage: &StageChange, is_faster: bool, name_chars: usize) -> Option<
     // In the direction of the whole: what went away made it faster.
     let (side, word) = if is_faster { (1, GONE) } else { (0, "new") };
     let is_only = largest.is_beyond_noise() && largest.sides_ns.get(side) == Some(&0.0);
-    let is_most = largest.change_ns / parts.change_ns >= MOST;
-    let what = match is_only {
-        true => format!("{word}: "),
-        false if is_most => "mostly ".to_owned(),
-        false => return None,
-    };
-    let name = parts::part_name(stage, largest, name_chars);
-    Some(format!("{what}{name}, {}", signed_time(largest.change_ns)))
+    let name = || parts::part_name(stage, largest, name_chars);
+    if is_only {
+        return Some(format!("{word}: {}, {}", name(), signed_time(largest.change_ns)));
+    }
+    let is_most = |ns: f64| ns / parts.change_ns >= MOST;
+    let idle = stage.metric("idle_ms").filter(|idle| idle.verdict.is_change());
+    let idle_ns = idle.and_then(|idle| idle.change).map(|ms| ms * 1e6).filter(|ns| is_most(*ns));
+    match (largest.is_beyond_noise(), idle_ns) {
+        (true, _) if is_most(largest.change_ns) => {
+            Some(format!("mostly {}, {}", name(), signed_time(largest.change_ns)))
+        }
+        (false, Some(ns)) => Some(format!("mostly GPU idle, {}", signed_time(ns))),
+        _ => None,
+    }
 }
 
 /// Share of a change from which a part is most of it.
