@@ -44,7 +44,8 @@ fn advice(of: &Comparison, run: &str, first: &FirstStep) -> Option<String> {
     let window = stage.metric("window_ms").filter(|_| comparable)?;
     let (ns, per) = (change_ns(window)?, stage.per_word());
     Some(format!(
-        "{run}: {}; measured: {} {} per {per}",
+        "{}: {}; measured: {} {} per {per}",
+        folder_of(run),
         first.in_short,
         name(stage),
         signed_time(ns)
