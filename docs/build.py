@@ -6,7 +6,8 @@
 It needs mdBook (https://rust-lang.github.io/mdBook/) on PATH. The chapters are those that
 docs/README.md lists. Pages stay where they are useful in the repository, so some lie outside of
 docs/. The script puts all that the chapters link to into one tree of the same shape, adds the page
-of settings, and runs mdBook. Exit status 1: a link leads nowhere.
+of settings, and runs mdBook. Exit status 1: mdBook is missing, a link leads nowhere, or a
+preset is not in its list.
 """
 
 import re
@@ -30,6 +31,8 @@ def main(argv: list[str]) -> int:
     if len(argv) != 3:
         print(__doc__, file=sys.stderr)
         return 2
+    if not shutil.which("mdbook"):
+        raise SystemExit("error: mdbook is not on PATH\nhint: run `cargo install --locked mdbook`")
     launcher, out = Path(argv[1]), Path(argv[2])
     pages = out / "pages"
     pages.mkdir(parents=True)
@@ -37,7 +40,7 @@ def main(argv: list[str]) -> int:
     copied = collect(pages, {SETTINGS: settings(launcher)})
     (pages / "SUMMARY.md").write_text(summary(copied), encoding="utf-8")
     subprocess.run(["mdbook", "build", str(out)], check=True)
-    faults = other_titles() + broken_links(out / "book")
+    faults = other_titles() + unnamed_presets() + broken_links(out / "book")
     for fault in faults:
         print(fault, file=sys.stderr)
     print(f"{out}/book/index.html: {len(copied)} files, {len(faults)} faults")
@@ -109,6 +112,15 @@ def other_titles() -> list[str]:
             if label not in (heading, page.name) and page != ROOT / SUMMARY:
                 faults.append(f"{index}: {target} is called {label!r}, and {heading!r} on its page")
     return faults
+
+
+def unnamed_presets() -> list[str]:
+    """Return the presets of GPUs and models that the page for their owners does not name."""
+    page = ROOT / "docs/model-and-tokens.md"
+    text = page.read_text("utf-8")
+    files = [*(ROOT / "conf/hardware").iterdir(), *(ROOT / "conf/model/llm").iterdir()]
+    names = sorted({file.stem for file in files} - {"auto", "none"})
+    return [f"{page.name} does not name `{name}`" for name in names if f"`{name}`" not in text]
 
 
 def from_root(target: str) -> str:
