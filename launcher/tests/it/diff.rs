@@ -192,6 +192,16 @@ fn any_comparison_fits_a_terminal_of_80_by_24() {
 
 /// An all-clear stands over a number that got worse, or the answer has to be gathered.
 /// The first line says in one sentence whether anything changed, and how many runs that is based on.
+/// The verdict on a page, without its marks.
+fn headline(page: &str) -> String {
+    let found = page.lines().find_map(|line| line.split_once("<p class=\"verdict\">"));
+    let mut text = String::new();
+    for piece in found.map_or("", |(_, text)| text).split('<') {
+        text.push_str(piece.split_once('>').map_or(piece, |(_, text)| text));
+    }
+    text.replace('\u{a0}', " ")
+}
+
 #[test]
 fn the_first_line_says_whether_anything_changed() {
     let sandbox = Sandbox::new();
@@ -217,18 +227,19 @@ fn the_first_line_says_whether_anything_changed() {
     let sides = [&before[..], &["--against"], &after[..]].concat();
     let better = screen(&sandbox, &[&sides[..], &["--html", "better.html"]].concat());
     let page = common::read(&sandbox.path("better.html"));
-    let said = "<p>decode is 1.39x faster (gone: idle: priority (sorting_scheduler.py), -0.89 ms); \
+    let told = headline(&page);
+    let said = "): decode is 1.39x faster (gone: idle: priority (sorting_scheduler.py), -0.89 ms); \
                 mixed is 1.17x faster";
-    let told = page.lines().find(|line| line.starts_with("<p>decode is"));
-    assert!(told.is_some_and(|line| line.starts_with(said)), "{told:?}");
+    assert!(told.contains(said) && !page.contains("Not confirmed"), "{told}");
     let single = ["vllm_server", "vllm_sorting"].map(sample);
     let one = ["diff", &single[0], &single[1], "--html", "one.html"];
     sandbox.launch_strictly(&one).assert().success();
     let page = common::read(&sandbox.path("one.html"));
-    let told = page.lines().find(|line| line.starts_with("<p>decode is")).unwrap_or_default();
-    let said = "<p>decode is 1.39x slower (new: idle: priority (sorting_scheduler.py), +0.89 ms)";
+    let told = headline(&page);
+    let said = "Changed (one run per side): decode is 1.39x slower (new: idle: priority (sorting_scheduler.py), \
+                +0.89 ms)";
     assert!(told.starts_with(said), "{told}");
-    assert!(told.ends_with("; not confirmed by several runs.</p>"), "{told}");
+    assert!(page.contains("\n<p>Not confirmed by several runs.</p>\n"), "{told}");
     let said = "Better (4 vs 4 runs without overlap, p = 0.029): decode is 1.39x faster (gone:";
     assert!(
         better.contains(said) && better.contains(" -28.2 % [-28.2, -28.2] better\n"),

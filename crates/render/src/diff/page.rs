@@ -219,7 +219,9 @@ fn comparison(
         true => String::new(),
         false => format!("<div{}>\n{}</div>\n", id("conditions"), marked(&condition_table(of))),
     };
-    let confirmed = if of.is_of_two_runs() { "; not confirmed by several runs" } else { "" };
+    let answer = in_words(of, BAR_NAME_CHARS);
+    let verdict = answer.as_ref().map_or_else(|| of.verdict.clone(), |it| of.verdict_with(it));
+    let open_runs = answer.filter(|_| of.is_of_two_runs()).map(|_| UNCONFIRMED).unwrap_or_default();
     let all = [&conditions_of, &runs, &picture, &numbers, &others];
     let is_there = |(at, _): &(&str, &str)| {
         ["sides", "stages"].contains(at) || all.iter().any(|html| html.contains(&id(at)))
@@ -236,9 +238,8 @@ fn comparison(
         breakable(&page_title(of)),
         conditions(of) + &caution.unwrap_or_default(),
         kind(of),
-        with_code(&tied(&of.verdict), escaped),
-        in_words(of, BAR_NAME_CHARS)
-            .map_or_else(String::new, |said| format!("<p>{}{confirmed}.</p>\n", escaped(&said))),
+        with_code(&tied(&verdict), escaped),
+        open_runs,
         lines(&FIRST_LINES),
         id("stages"),
         by_column(&marked(&stage_table(of))),
@@ -247,6 +248,9 @@ fn comparison(
         both_sides(of, reports),
     )
 }
+
+/// Below the answer of one run per side.
+const UNCONFIRMED: &str = "<p>Not confirmed by several runs.</p>\n";
 
 /// The sections of the page of a pair.
 const SECTIONS: [(&str, &str); 7] = [

@@ -912,7 +912,7 @@ mod tests {
         assert!(at("medians over the runs of each side") < at("of GPU work are means"));
         assert!(at("What the words mean") < at("<em>better</em>, <em>worse</em>: "));
         assert!(page.contains("x faster<"), "{page}");
-        let said = "<p>decode is 2.0x faster; other is 2.0x slower.</p>";
+        let said = "decode is 2.0x faster; other is 2.0x slower</p>";
         assert!(page.contains(said), "{page}");
         let names = ["decode.token_ms</code>", "decode.step_ms</code>"];
         let found = names.map(|name| page.matches(name).count());

@@ -51,7 +51,7 @@ const sorts = (table) => {
       head.setAttribute("aria-sort", order);
       const compare = numeric
         ? (a, b) => cellNumber(a, at) - cellNumber(b, at)
-        : (a, b) => cellText(a, at).localeCompare(cellText(b, at));
+        : (a, b) => cellText(a, at).localeCompare(cellText(b, at), undefined, { numeric: true });
       const sign = order === "ascending" ? 1 : -1;
       // What is not known comes last in both directions.
       const isKnown = (row) => (numeric ? !Number.isNaN(cellNumber(row, at)) : !["", "–"].includes(cellText(row, at)));
