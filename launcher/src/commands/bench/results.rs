@@ -111,8 +111,8 @@ impl Results {
     pub(super) fn unmeasured(&self, no_gpu: Option<&EmptyReason>) -> (String, String) {
         let (why, remedy) = self.reason(no_gpu);
         let Self { rounds, asked, .. } = self;
-        let stopped = (rounds < asked && !is_idle(self))
-            .then(|| format!("stopped after round {rounds} of {asked}: "));
+        let stopped =
+            (rounds < asked).then(|| format!("stopped after round {rounds} of {asked}: "));
         (format!("{}{why}", stopped.unwrap_or_default()), remedy)
     }
 
@@ -417,15 +417,21 @@ pub(super) fn page(results: &Results, no_gpu: Option<&EmptyReason>, is_short: bo
         page.extend(results.findings.iter().map(Finding::item));
         return page;
     }
-    page.push_str(&format!(
-        "Rounds: {}{}{}. Untraced warm-up runs, not included: {}.\n\n",
-        results.rounds,
-        if results.rounds > 1 { ", every second one in reverse order" } else { "" },
-        if results.cut_short { "; ended before its time" } else { "" },
-        results.warmup,
-    ));
-    if results.simulated {
-        page.push_str("Simulated: no real GPU took part.\n\n");
+    if is_short {
+        let end = if results.cut_short { ", ended before its time" } else { "" };
+        let simulated = if results.simulated { " (simulated)" } else { "" };
+        page.push_str(&format!("Rounds: {}{end}{simulated}\n", results.rounds));
+    } else {
+        page.push_str(&format!(
+            "Rounds: {}{}{}. Untraced warm-up runs, not included: {}.\n\n",
+            results.rounds,
+            if results.rounds > 1 { ", every second one in reverse order" } else { "" },
+            if results.cut_short { "; ended before its time" } else { "" },
+            results.warmup,
+        ));
+        if results.simulated {
+            page.push_str("Simulated: no real GPU took part.\n\n");
+        }
     }
     if !results.has_measured() && !is_short {
         let (why, remedy) = results.unmeasured(no_gpu);
@@ -468,7 +474,7 @@ pub(super) fn page(results: &Results, no_gpu: Option<&EmptyReason>, is_short: bo
         .right("min ratio", |(.., row)| row.and_then(|row| ratio(row, row.min_ratio)));
     page.push_str(&table.markdown());
     page.push_str(if is_short {
-        "± is the noise between equal runs (again). With -v, the table is explained here, as in bench.md.\n\n"
+        "± is the noise of equal runs (again). bench.md and -v explain the table.\n"
     } else {
         "Ratios of stages are against ranges only, those of the whole process against untraced; \"again\" is the same thing \
          measured once more in each round (A/A): a ratio that is not farther from 1 is noise. ± is that noise in ms, by the A/A \
@@ -506,7 +512,9 @@ pub(super) fn page(results: &Results, no_gpu: Option<&EmptyReason>, is_short: bo
                 "- {name} recorded no GPU work: its times are those of the ranges alone\n"
             ));
         }
-        if let Some(why) = failed.as_ref().filter(|_| !is_short || results.has_measured()) {
+        if let Some(why) =
+            failed.as_ref().filter(|_| !is_short || results.has_measured() && !runs.is_empty())
+        {
             page.push_str(&format!(
                 "- {name}: no complete measurement: {}\n",
                 code(&why.replace('`', ""))
@@ -518,7 +526,9 @@ pub(super) fn page(results: &Results, no_gpu: Option<&EmptyReason>, is_short: bo
         }
     }
     page.extend(results.findings.iter().map(Finding::item));
-    page.extend(conclusion(results).map(|text| format!("\n{text}\n")));
+    page.extend(
+        conclusion(results).map(|text| format!("{}{text}\n", if is_short { "" } else { "\n" })),
+    );
     page
 }
 
