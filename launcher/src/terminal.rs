@@ -3,13 +3,14 @@
 use std::io::{IsTerminal, Write as _};
 use std::ops::RangeInclusive;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anstyle::{AnsiColor, Style};
 use ratatui::crossterm::terminal::size;
 use stage2_contract::text::numbers::count;
-use stage2_contract::text::{visible, visible_path, wrapped};
+use stage2_contract::text::{shorten, visible, visible_path, wrapped};
 use stage2_model::{Finding, Severity};
 use stage2_read::progress::{Progress, Unit, observe};
 
@@ -50,6 +51,31 @@ impl Terminal {
         if self.progress {
             line(Style::new().dimmed(), text);
         }
+    }
+
+    /// Whether [`Terminal::status`] replaces its line: a log or -v keeps each.
+    pub(crate) fn rewrites(&self) -> bool {
+        self.verbosity == Verbosity::Normal && self.progress
+    }
+
+    pub(crate) fn is_verbose(&self) -> bool {
+        self.verbosity == Verbosity::Verbose
+    }
+
+    /// Progress of one of many short steps: the next line takes its place.
+    pub(crate) fn status(&self, text: &str) {
+        if !self.rewrites() {
+            return self.progress(text);
+        }
+        clear_status();
+        // The last column would begin a new line.
+        let columns = width(&std::io::stderr()).unwrap_or(*WIDTHS.start()).saturating_sub(1);
+        let text = printable(&format!("stage2-launch: {}", redaction::text(text)));
+        let text = shorten(&text, columns);
+        STATUS_CHARS.store(text.chars().count(), Ordering::Relaxed);
+        let style = Style::new().dimmed();
+        let mut stderr = anstream::stderr();
+        let _ = write!(stderr, "{style}{text}{style:#}").and_then(|()| stderr.flush());
     }
 
     /// The end of a step that may have taken long: one line for each pass, also where nobody watches.
@@ -116,6 +142,7 @@ impl Terminal {
         if self.verbosity < Verbosity::Normal || lines.is_empty() {
             return;
         }
+        clear_status();
         let shown = laid_out(lines, width(&std::io::stderr()).unwrap_or(usize::MAX));
         let _ = write!(anstream::stderr(), "\n{shown}");
     }
@@ -168,8 +195,20 @@ fn without_numbers(text: &str) -> String {
     out
 }
 
+/// Characters of a status that stands in the last line of the terminal.
+static STATUS_CHARS: AtomicUsize = AtomicUsize::new(0);
+
+/// By spaces, as no escape is sent where colours are off.
+fn clear_status() {
+    let chars = STATUS_CHARS.swap(0, Ordering::Relaxed);
+    if chars > 0 {
+        let _ = write!(anstream::stderr(), "\r{:chars$}\r", "");
+    }
+}
+
 /// A line whose label has a colour: a long text in one is hard to read.
 fn labelled(style: Style, label: &str, text: &str) {
+    clear_status();
     let style = style.bold();
     let text = shown(&format!("{label} {text}"));
     let text = text.replacen(label, &format!("{style}{label}{style:#}"), 1);
@@ -178,6 +217,7 @@ fn labelled(style: Style, label: &str, text: &str) {
 
 /// A closed stderr does not end the program: the workload runs on without our lines.
 fn line(style: Style, text: &str) {
+    clear_status();
     let _ = writeln!(anstream::stderr(), "{style}{}{style:#}", shown(text));
 }
 
@@ -244,6 +284,7 @@ pub(crate) fn laid_out(lines: &[(&str, String, Style)], width: usize) -> String 
 
 /// Writes what the user asked for to stdout. A reader that has seen enough (`| head`) is not an error.
 pub(crate) fn print(text: &str) -> std::io::Result<()> {
+    clear_status();
     let mut stdout = anstream::stdout();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),

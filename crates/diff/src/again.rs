@@ -50,5 +50,5 @@ pub fn load(report: &Report) -> Option<&'static str> {
         report.run.workload_end.as_ref().is_some_and(|end| end.how != EndedBy::Failure);
     let is_server =
         report.engine.is_some() || is_stopped || report.coverage.processes.iter().any(is_window);
-    is_server.then_some("under the same load (then stop a server)")
+    is_server.then_some("send the same load, then stop the server")
 }

@@ -243,7 +243,9 @@ fn a_configuration_that_fails_costs_its_column_only() {
     // What is not there is told once, and leaves nothing to look at.
     assert_eq!(said.matches("`nsys` is not installed").count(), 1, "{said}");
     assert_eq!(said.matches("see what is left in").count(), 3, "{said}");
-    assert!(said.contains("error: exit status 70: no measurement: "), "{said}");
+    let end = "error: exit status 70: no measurement: stopped after round 1 of 3: ";
+    assert!(said.contains(end), "{said}");
+    assert_eq!(said.matches("stage2-launch: round ").count(), 1, "a line for each round: {said}");
     assert!(!sandbox.path("b/round-1/nsys").exists());
     let results = results(&sandbox);
     // With no profiler left, nothing is compared: the first round is the last.
@@ -302,7 +304,7 @@ fn a_collector_that_leaves_nothing_is_told() {
         let why = configuration(&results, "collector")["failed"].as_str().expect("a reason");
         assert!(why.contains("there is no trace file"), "{why}");
         assert_eq!(runs(&results, "untraced again"), 0, "more runs would change nothing");
-        assert_eq!(said.contains(" per run: about "), !quiet, "{said}");
+        assert_eq!(said.contains(" s per run: about "), !quiet, "{said}");
     }
 }
 

@@ -30,7 +30,7 @@ fn the_check_passes_only_if_the_change_helped() {
     assert_eq!(argv[argv.len() - 2..], ["--model", "llama_1b"]);
     // A window of a server, which was recorded once.
     assert_eq!(argv[..3], ["stage2-launch", "run", "--light"]);
-    assert_eq!(found["notes"][0], "record under the same load (then stop a server)");
+    assert_eq!(found["notes"][0], "send the same load, then stop the server");
     assert_eq!(found["directory"], Value::Null);
     let metric = &found["metric"];
     let name = metric["name"].as_str().expect("a name");

@@ -216,9 +216,10 @@ pub fn next(run: &Run<'_>, files: &RunFiles<'_>) -> Next {
     let no_settings = Vec::new();
     let added = experiment.as_ref().map_or(&no_settings, |(settings, ..)| settings);
     let mut argv = command(report, files, added, &mut notes);
-    // Nobody can edit the demo.
+    // Nobody can edit the demo, and of its options only graphs leave fewer gaps.
     let is_demo = argv.get(1).is_some_and(|verb| verb == "demo");
-    if is_demo && change.contains("CUDA graphs") && !argv.iter().any(|word| word == GRAPH) {
+    let is_graphs = change.contains("CUDA graphs") || takeaway.rule == Rule::HostAhead;
+    if is_demo && is_graphs && !argv.iter().any(|word| word == GRAPH) {
         argv.push(GRAPH.to_owned());
     }
     notes.extend(is_demo.then(|| format!("then profile your own program: {OF_OWN}")));
@@ -469,7 +470,7 @@ fn command(
     argv.extend(added.iter().cloned());
     argv.push("--".to_owned());
     argv.extend(workload);
-    notes.extend(load(report).map(|load| format!("record {load}")));
+    notes.extend(load(report).map(str::to_owned));
     if argv.iter().any(|word| word.contains(REDACTED)) {
         notes.push(format!("some arguments were redacted: put them back where {REDACTED} stands"));
     }

@@ -300,6 +300,10 @@ fn a_demo_is_run_again_as_one() {
         );
         let again = "stage2-launch demo --run-dir b -- --device simulated --graph";
         assert_eq!(argv(&report, &line), again);
+        let mut ahead = report.clone();
+        ahead.insight.takeaways[1].recommendation = Some("Launch fewer and larger kernels.".into());
+        ahead.insight.takeaways[1].rule = Rule::HostAhead;
+        assert_eq!(argv(&ahead, &line), again);
     }
     let gpu = "/o/stage2-demo --device gpu --sync --quiet";
     assert_eq!(argv(&report, gpu), format!("stage2-launch run --light --run-dir b -- {gpu}"));
@@ -311,7 +315,7 @@ fn a_server_is_recorded_again_under_its_load_and_in_the_mode_of_the_run() {
     assert!(of(&report).notes.is_empty(), "a program that ends by itself");
     report.engine = Some(EngineRun::default());
     let found = of(&report);
-    assert!(found.notes.iter().any(|note| note.contains("under the same load")), "{found:?}");
+    assert!(found.notes.iter().any(|note| note.starts_with("send the same load")), "{found:?}");
     let of = |report: &Report, setting: &str| {
         let settings = [setting.to_owned()];
         let files = RunFiles { after: "b", settings: &settings, ..RunFiles::default() };

@@ -29,7 +29,7 @@ const TOKEN: &str = "token";
 /// An answer states for this many stages which instances its numbers cover.
 const BASES: usize = 6;
 /// Longest name in a sentence, characters.
-const NAME_CHARS: usize = 60;
+const NAME_CHARS: usize = 160;
 
 /// Answers a question about a run, or about one stage of it.
 ///

@@ -146,11 +146,13 @@ fn comparison(
             let said = match line.text.split_once(COMMAND) {
                 Some((what, words)) if line.label == screen::RECORD => {
                     let words = whole_options(&escaped(&format!("{COMMAND}{words}")));
-                    let load = what.trim_end_matches(": ");
-                    let comma = if load.is_empty() { "" } else { ", " };
+                    let load = match what.trim_end_matches(": ") {
+                        "" => String::new(),
+                        load => format!(" ({load})"),
+                    };
                     format!(
-                        "<details><summary>the commands{comma}{}</summary><pre><code>{}</code></pre></details>",
-                        escaped(load),
+                        "<details><summary>the commands{}</summary><pre><code>{}</code></pre></details>",
+                        escaped(&load),
                         words
                     )
                 }

@@ -531,7 +531,7 @@ fn host_of(
 }
 
 const HOST_WAS_AHEAD: &str = "<p><strong>Not the cause:</strong> the host was ahead of the GPU. It had launched what \
-    came next before most of the idle time began, so a faster host does not help. This is what it did meanwhile.</p>\n";
+    came next before most of the idle time began, and a faster host does not shorten that part. This is what it did meanwhile.</p>\n";
 
 fn absent(why: &str, note: &str) -> String {
     let note = if note.is_empty() { String::new() } else { format!(" ({note})") };

@@ -671,7 +671,7 @@ impl Stage<'_> {
         let is_ahead = takeaway.rule == Rule::HostAhead;
         let whose = match () {
             () if is_ahead => "is idle without a known cause",
-            () if measured.simulated => "waits for this machine",
+            () if measured.simulated => "is lost because the CPU of this machine was too busy",
             () => OtherIdle.label(),
         };
         let left = self.removal(whose, self.part_ns(&[OtherIdle])?)?;

@@ -525,7 +525,7 @@ mod first {
         let of_unknown = "; why the GPU is idle for 30.0 % of the window of that is not known";
         assert_eq!(first(Rule::LaunchBound, &unknown), format!("{said}{of_unknown}"));
         let simulated = StageMeasurements { simulated: true, ..StageMeasurements::default() };
-        let of_machine = format!("{gaps}waits for this machine");
+        let of_machine = format!("{gaps}is lost because the CPU of this machine was too busy");
         assert_eq!(first(Rule::HostGaps, &simulated), of_machine);
         let host = Some(HostLead { ahead_percent: 10.0, behind_percent: 60.0 });
         let behind = StageMeasurements { host, ..StageMeasurements::default() };

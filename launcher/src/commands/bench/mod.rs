@@ -7,6 +7,7 @@
 mod results;
 
 use std::ffi::OsString;
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -166,6 +167,9 @@ impl Bench<'_> {
             }
         }
         for round in 1..=rounds {
+            if !self.terminal.rewrites() {
+                self.terminal.milestone(&format!("round {round} of {rounds}"));
+            }
             for (done, &at) in order.iter().enumerate() {
                 let rest_of_round = self.active(order.get(done + 1..).unwrap_or_default());
                 let later = u64::from(rounds - round) * self.active(&order);
@@ -307,12 +311,12 @@ impl Bench<'_> {
             self.note(finding);
         }
         let to_go = self.to_go(left + 1).map_or_else(String::new, |time| format!("; {time} to go"));
-        self.terminal.progress(&format!("[{turn}] {name}{to_go}"));
+        self.terminal.status(&format!("[{turn}] {name}{to_go}"));
         let ran = run_one(pass, &System, &self.signals, self.terminal);
         if let Some(duration) = ran.duration {
             self.took = (self.took.0.saturating_add(duration), self.took.1 + 1);
             if let Some(time) = self.to_go(left).filter(|_| self.took.1 == 1 && left > 0) {
-                self.terminal.milestone(&format!("{} per run: {time} to go", shown_time(duration)));
+                self.terminal.milestone(&format!("{} per run: {time} to go", of_a_run(duration)));
             }
         }
         for finding in &ran.findings {
@@ -356,13 +360,15 @@ impl Bench<'_> {
         for finding in slow_profilers(&self.results, self.in_force) {
             self.note(finding);
         }
-        let page = page(&self.results, self.no_gpu.as_ref());
+        let page = |is_short| page(&self.results, self.no_gpu.as_ref(), is_short);
+        let whole = page(false);
         let written = serde_json::to_string_pretty(&self.results)
             .context("bench.json")
             .and_then(|json| write_whole(&dir.join("bench.json"), &format!("{json}\n")))
-            .and_then(|()| write_whole(&dir.join("bench.md"), &page));
-        let shown = width(&std::io::stdout()).map(|width| on_terminal(&page, width));
-        printed(shown.as_deref().unwrap_or(&page))?;
+            .and_then(|()| write_whole(&dir.join("bench.md"), &whole));
+        let is_short = std::io::stdout().is_terminal() && !self.terminal.is_verbose();
+        let shown = width(&std::io::stdout()).map(|width| on_terminal(&page(is_short), width));
+        printed(shown.as_deref().unwrap_or(&whole))?;
         written.map_err(|e| Failure::NoResult(format!("{e:#}; solve this and run it again")))?;
         self.terminal.result(&format!("benchmark: {}", dir.join("bench.md").display()));
         if self.results.has_measured() || self.exit != 0 {
@@ -385,6 +391,14 @@ fn no_gpu(command: &[OsString], plan: &Plan) -> Option<EmptyReason> {
     let named = words.iter().any(|word| word.starts_with("STAGE2_CUPTI="));
     let asked = !named && !plan.passes.iter().any(is_told);
     empty::no_gpu(&asked.then(|| env::probe_gpu().absent).flatten()?, &words)
+}
+
+/// The time of a run, of which there are many: a short one with a decimal.
+fn of_a_run(time: Duration) -> String {
+    match time.as_secs_f64() {
+        seconds if seconds < 9.95 => format!("{:.1} s", seconds.max(0.1)),
+        _ => shown_time(time),
+    }
 }
 
 /// Whether there is no file in a folder, however deep.
@@ -455,4 +469,16 @@ fn recorded(pass: &Pass, libraries: &RangeNames) -> anyhow::Result<Recording> {
     let rows = report.stages.iter().filter(|row| row.kind == PathKind::Range);
     let stages = rows.filter_map(StageTime::of_row).collect();
     Ok(Recording { stages, simulated: report.simulated, gpu_records, findings })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_run_has_a_decimal() {
+        for (ms, shown) in [(3, "0.1 s"), (370, "0.4 s"), (9_940, "9.9 s"), (12_300, "12 s")] {
+            assert_eq!(of_a_run(Duration::from_millis(ms)), shown);
+        }
+    }
 }

@@ -25,6 +25,9 @@ pub(super) struct Results {
     /// The words after `--`. Bytes that are not UTF-8 are replaced.
     command: Vec<String>,
     pub(super) rounds: u32,
+    /// Rounds that were asked for.
+    #[serde(skip)]
+    asked: u32,
     /// Untraced runs before them that are in no number here.
     pub(super) warmup: u32,
     /// A signal or the time limit ended the benchmark before its time.
@@ -77,6 +80,7 @@ impl Results {
             stage2_version: env!("CARGO_PKG_VERSION").to_owned(),
             command: words.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
             rounds,
+            asked: rounds,
             warmup,
             ..Self::default()
         }
@@ -105,6 +109,14 @@ impl Results {
 
     /// Why no profiler was measured, and what to do about it.
     pub(super) fn unmeasured(&self, no_gpu: Option<&EmptyReason>) -> (String, String) {
+        let (why, remedy) = self.reason(no_gpu);
+        let Self { rounds, asked, .. } = self;
+        let stopped =
+            (rounds < asked).then(|| format!("stopped after round {rounds} of {asked}: "));
+        (format!("{}{why}", stopped.unwrap_or_default()), remedy)
+    }
+
+    fn reason(&self, no_gpu: Option<&EmptyReason>) -> (String, String) {
         if let Some(EmptyReason { why, remedy, .. }) = no_gpu {
             return (why.clone(), remedy.clone());
         }
@@ -393,24 +405,35 @@ const IDLE: &str = "the workload launched no GPU work";
 const USE_GPU: &str = "name a command that uses the GPU; if this one does, \
                        `stage2-launch --light -- COMMAND` shows why nothing was recorded";
 
-pub(super) fn page(results: &Results, no_gpu: Option<&EmptyReason>) -> String {
-    let mut page = String::from("# Benchmark\n\n");
+/// The page. A short one is for a screen: no legend, and no reason that the error below it has.
+pub(super) fn page(results: &Results, no_gpu: Option<&EmptyReason>, is_short: bool) -> String {
+    let mut page = String::from(if is_short { "" } else { "# Benchmark\n\n" });
     if is_idle(results) {
+        if is_short {
+            return page;
+        }
         let (why, remedy) = results.unmeasured(no_gpu);
         page.push_str(&format!("There is nothing to compare: {why}. To do: {remedy}.\n"));
         page.extend(results.findings.iter().map(Finding::item));
         return page;
     }
-    page.push_str(&format!(
-        "Rounds: {}, every second one in reverse order{}. Untraced warm-up runs, not included: {}.\n\n",
-        results.rounds,
-        if results.cut_short { "; ended before its time" } else { "" },
-        results.warmup,
-    ));
-    if results.simulated {
-        page.push_str("Simulated: no real GPU took part.\n\n");
+    if is_short {
+        let end = if results.cut_short { ", ended before its time" } else { "" };
+        let simulated = if results.simulated { " (simulated)" } else { "" };
+        page.push_str(&format!("Rounds: {}{end}{simulated}\n", results.rounds));
+    } else {
+        page.push_str(&format!(
+            "Rounds: {}{}{}. Untraced warm-up runs, not included: {}.\n\n",
+            results.rounds,
+            if results.rounds > 1 { ", every second one in reverse order" } else { "" },
+            if results.cut_short { "; ended before its time" } else { "" },
+            results.warmup,
+        ));
+        if results.simulated {
+            page.push_str("Simulated: no real GPU took part.\n\n");
+        }
     }
-    if !results.has_measured() {
+    if !results.has_measured() && !is_short {
         let (why, remedy) = results.unmeasured(no_gpu);
         page.push_str(&format!("**No profiler was measured**: {why}. To do: {remedy}.\n\n"));
     }
@@ -450,12 +473,14 @@ pub(super) fn page(results: &Results, no_gpu: Option<&EmptyReason>) -> String {
         .right("median ratio", |(.., row)| row.and_then(|row| ratio(row, row.median_ratio)))
         .right("min ratio", |(.., row)| row.and_then(|row| ratio(row, row.min_ratio)));
     page.push_str(&table.markdown());
-    page.push_str(
+    page.push_str(if is_short {
+        "± is the noise of equal runs (again). bench.md and -v explain the table.\n"
+    } else {
         "Ratios of stages are against ranges only, those of the whole process against untraced; \"again\" is the same thing \
          measured once more in each round (A/A): a ratio that is not farther from 1 is noise. ± is that noise in ms, by the A/A \
          pair that differs most. A stage's time in a run is the median host time of its instances without the first. Minima are \
-         less sensitive to other load on the machine than medians.\n\n",
-    );
+         less sensitive to other load on the machine than medians.\n\n"
+    });
     let all = results.rows.iter().filter(|row| row.stage.is_some());
     let mut names: Vec<_> = all.map(|row| row.stage.as_deref()).collect();
     names.dedup();
@@ -471,7 +496,7 @@ pub(super) fn page(results: &Results, no_gpu: Option<&EmptyReason>) -> String {
         );
     }
     for Configuration { name, tracing, again, what, failed, runs, .. } in &results.configurations {
-        if !again {
+        if !again && !is_short {
             page.push_str(&format!("- {name}: {what}\n"));
         }
         // Untraced, nobody sees ranges.
@@ -487,7 +512,9 @@ pub(super) fn page(results: &Results, no_gpu: Option<&EmptyReason>) -> String {
                 "- {name} recorded no GPU work: its times are those of the ranges alone\n"
             ));
         }
-        if let Some(why) = failed {
+        if let Some(why) =
+            failed.as_ref().filter(|_| !is_short || results.has_measured() && !runs.is_empty())
+        {
             page.push_str(&format!(
                 "- {name}: no complete measurement: {}\n",
                 code(&why.replace('`', ""))
@@ -499,34 +526,42 @@ pub(super) fn page(results: &Results, no_gpu: Option<&EmptyReason>) -> String {
         }
     }
     page.extend(results.findings.iter().map(Finding::item));
-    page.extend(conclusion(results).map(|text| format!("\n{text}\n")));
+    page.extend(
+        conclusion(results).map(|text| format!("{}{text}\n", if is_short { "" } else { "\n" })),
+    );
     page
 }
 
-/// What the collector costs, in a sentence to remember: of a call of the stage that takes most of the time, or of the whole
-/// process where there is none. Nothing where it was not measured.
+/// Stages whose cost is in the last line, those with the most time.
+const COSTS: usize = 3;
+
+/// What the collector costs, in a line to remember: the whole process, and its longest stages. Nothing where it was not
+/// measured.
 fn conclusion(results: &Results) -> Option<String> {
-    let row = |row: &&Row| row.tracing == Tracing::Collector;
-    let rows = results.rows.iter().filter(row);
-    let row = rows.max_by(|a, b| longest(results, a).total_cmp(&longest(results, b)))?;
+    let rows = results.rows.iter().filter(|row| row.tracing == Tracing::Collector);
+    let (mut stages, mut rows): (Vec<_>, Vec<_>) = rows.partition(|row| row.stage.is_some());
+    stages.order_by(|a, b| longest(results, b).total_cmp(&longest(results, a)));
+    rows.extend(stages.into_iter().take(COSTS));
+    let costs: Vec<String> = rows.into_iter().filter_map(|row| cost(results, row)).collect();
+    let simulated = if results.simulated { " (simulated)" } else { "" };
+    (!costs.is_empty()).then(|| format!("**Collector costs**: {}{simulated}.", costs.join(", ")))
+}
+
+/// By how much a row takes longer, and the noise of that, percent: two digits of the noise, which is left out if it is none.
+fn cost(results: &Results, row: &Row) -> Option<String> {
     let (ratio, of_pair) = (row.median_ratio?, noise(results, row.stage.as_deref())?);
     // Its own runs may differ more than those of the pair.
-    let noise = of_pair.max((ratio - row.min_ratio?).abs());
-    let what = match &row.stage {
-        Some(stage) => format!("A call of {}", code(stage)),
-        None => "The whole process".to_owned(),
-    };
-    let times = format!("{} ± {}", by_noise(ratio, noise), by_noise(noise, noise));
-    let ms = row.median_ns as f64 / 1e6;
-    let end = match (ratio - 1.0).abs() > noise {
-        true => {
-            let word = if ratio > 1.0 { "more" } else { "less" };
-            format!(" ({} ms {word})", by_noise((ms - ms / ratio).abs(), noise * ms / ratio))
+    let noise = of_pair.max((ratio - row.min_ratio?).abs()) * 100.0;
+    let percent = (ratio - 1.0) * 100.0;
+    let decimals = [10.0, 1.0, 0.1].iter().position(|least| noise >= *least).unwrap_or(3);
+    let what = row.stage.as_deref().map_or_else(|| "whole process".to_owned(), code);
+    Some(match noise < 0.0005 {
+        true => format!("{what} {percent:+.1} %"),
+        false => {
+            let end = if percent.abs() > noise { "" } else { " (within the noise)" };
+            format!("{what} {percent:+.decimals$} ± {noise:.decimals$} %{end}")
         }
-        false => ", which is within the noise".to_owned(),
-    };
-    let simulated = if results.simulated { " (simulated)" } else { "" };
-    Some(format!("**{what} takes {times} times as long with the collector**{end}{simulated}."))
+    })
 }
 
 /// Time that a run spends in the stage of a row; less than any of a stage for the whole process.
@@ -770,19 +805,28 @@ a|long/na…/a/stage  nsys            11.2
 
     #[test]
     fn the_last_line_is_what_the_collector_costs() {
-        let last =
-            |results: &Results| page(results, None).lines().last().unwrap_or_default().to_owned();
+        let last = |results: &Results| {
+            page(results, None, false).lines().last().unwrap_or_default().to_owned()
+        };
         let ms = |times: [u64; 2]| times.map(|ms| ms * 1_000_000);
         let slow = timed_results(ms([100, 100]), ms([102, 102]), ms([130, 130]));
         assert_eq!(
             last(&slow),
-            "**A call of `decode` takes 1.300 ± 0.020 times as long with the collector** (30.0 ms more)."
+            "**Collector costs**: whole process +30.0 ± 2.0 %, `decode` +30.0 ± 2.0 %."
         );
         // Its own runs differ more.
         let uneven = timed_results(ms([100, 100]), ms([100, 100]), ms([102, 130]));
-        assert!(last(&uneven).contains("1.16 ± 0.14 times"), "{}", last(&uneven));
+        assert!(last(&uneven).contains("`decode` +16 ± 14 %."), "{}", last(&uneven));
         let same = timed_results(ms([100, 100]), ms([102, 102]), ms([101, 101]));
-        assert!(last(&same).ends_with("**, which is within the noise."), "{}", last(&same));
+        assert!(
+            last(&same).ends_with("`decode` +1.0 ± 2.0 % (within the noise)."),
+            "{}",
+            last(&same)
+        );
+        let equal = timed_results(ms([100, 100]), ms([100, 100]), ms([101, 101]));
+        assert!(last(&equal).ends_with("`decode` +1.0 %."), "{}", last(&equal));
+        let lines = page(&slow, None, true);
+        assert!(!lines.contains("Ratios of stages") && lines.contains("-v"), "{lines}");
         let untraced = compared(&[(of(Tracing::Untraced), vec![run(100, None)])]);
         assert!(conclusion(&untraced).is_none());
     }

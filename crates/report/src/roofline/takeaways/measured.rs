@@ -176,14 +176,17 @@ pub(crate) struct HostLead {
 impl HostLead {
     /// All of it, because what is not named would be taken for the opposite. What is launched in a range that the
     /// host was within has no time of its own.
-    pub(super) fn in_words(self) -> String {
+    /// What was not yet launched, what was, and what is not known, percent.
+    pub(super) fn shares(self) -> [f64; 3] {
         let one = |percent: f64| (percent * 10.0).round() / 10.0;
         let (behind, ahead) = (one(self.behind_percent), one(self.ahead_percent));
-        let parts = [
-            ("not yet launched", behind),
-            ("already launched", ahead),
-            ("not known", one((100.0 - behind - ahead).max(0.0))),
-        ];
+        [behind, ahead, one((100.0 - behind - ahead).max(0.0))]
+    }
+
+    pub(super) fn in_words(self) -> String {
+        let [behind, ahead, unknown] = self.shares();
+        let parts =
+            [("not yet launched", behind), ("already launched", ahead), ("not known", unknown)];
         let parts = parts.iter().filter(|(_, percent)| *percent > 0.0);
         let parts: Vec<String> =
             parts.map(|(state, percent)| format!("{state} ({percent:.1} %)")).collect();

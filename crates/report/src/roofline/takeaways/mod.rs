@@ -143,6 +143,8 @@ fn of_stage(speak: Speaker<'_>) -> Vec<Takeaway> {
 /// What to do about gaps between kernels that no graph launches, wherever the host was meanwhile.
 pub(crate) const LAUNCH_LESS_OFTEN: &str = "Launch less often: CUDA graphs (torch.compile with mode=reduce-overhead, or the \
     serving engine's own), then fusion, then a larger batch.";
+/// From this share of the idle time without a known cause on, a faster host may help.
+const MUCH_UNKNOWN_PERCENT: f64 = 25.0;
 /// What to do about a kernel that is far from its roof.
 const TRY_ANOTHER: &str = "try another implementation or library version, other shapes (padding to multiples of 64), or \
     fusion";
@@ -353,6 +355,8 @@ impl Speaker<'_> {
             return Some(say(Rule::GpuIdle, Vec::new(), text, None));
         }
         let lead = s.host.map_or_else(String::new, |host| format!(". {}", host.in_words()));
+        let short = percent(s.short_gaps_percent).filter(|p| *p >= BACK_TO_BACK_PERCENT);
+        let short_gaps = short.filter(|_| mean_us <= SHORT_KERNEL_US && !graphs);
         if self.host_ahead() {
             let (ahead, why) = match (s.ahead_by_ranges(), s.ahead_by_samples()) {
                 (None, Some((percent, longest))) => (
@@ -367,14 +371,30 @@ impl Speaker<'_> {
                 }
             };
             let text = format!("{waits}, although the host was ahead of the GPU{numbers}{why}");
-            let then = "Launch fewer and larger kernels (fusion, a larger batch), which leave fewer gaps. A faster host \
-                        does not help: what was launched already waited for other GPU work, or for the GPU to begin \
-                        it. A timeline shows what each kernel waits for.";
-            return Some(say(Rule::HostAhead, vec![ahead], text, Some(then)));
+            let why =
+                "what was launched already waited for other GPU work, or for the GPU to begin it";
+            let host = match s.host.map(HostLead::shares).filter(|_| s.ahead_by_ranges().is_some())
+            {
+                Some([_, launched, unknown]) if unknown >= MUCH_UNKNOWN_PERCENT => {
+                    let then = match short_gaps {
+                        Some(_) => ": CUDA graphs may shorten that part, as its gaps are short",
+                        None => "",
+                    };
+                    format!(
+                        "{launched:.1} % of the idle time was already launched, which a faster host does not shorten: \
+                         {why}. The cause of {unknown:.1} % is not known{then}"
+                    )
+                }
+                _ => format!("A faster host does not help: {why}"),
+            };
+            let then = format!(
+                "Launch fewer and larger kernels (fusion, a larger batch), which leave fewer gaps. {host}. A timeline \
+                 shows what each kernel waits for."
+            );
+            return Some(say(Rule::HostAhead, vec![ahead], text, Some(&then)));
         }
         let behind = s.host.map(|h| h.behind_percent).filter(|p| *p >= HOST_DECIDED_PERCENT);
-        let short = percent(s.short_gaps_percent).filter(|p| *p >= BACK_TO_BACK_PERCENT);
-        if let Some(short) = short.filter(|_| mean_us <= SHORT_KERNEL_US && !graphs) {
+        if let Some(short) = short_gaps {
             let launching =
                 s.launching.as_ref().map(|line| format!(", the largest part of these in {line}"));
             let host = behind.map_or("", |_| ", and the host is behind");

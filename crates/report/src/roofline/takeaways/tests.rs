@@ -249,6 +249,14 @@ fn the_host_is_blamed_only_where_its_ranges_show_that_it_was_behind() {
     );
     assert!(advice.contains("faster host does not help"), "{advice}");
     assert!(!advice.contains("graphs"), "they launch faster, which does not help: {advice}");
+    let said = with(57.2, 2.2);
+    let advice = self::advice(&said, HostAhead);
+    assert!(!advice.contains("does not help"), "40.6 % may be the host's: {advice}");
+    assert!(
+        advice.contains("57.2 % of the idle time was already launched")
+            && advice.contains("of 40.6 % is not known: CUDA graphs may"),
+        "{advice}"
+    );
 }
 
 #[test]
