@@ -18,6 +18,7 @@ use stage2_report::roofline::takeaways::Recommended;
 
 const NO_TAKEAWAYS: &str = "nothing was computed from the numbers";
 /// What adding up gains would get wrong.
+const ORDER: &str = "What saves most time of all calls comes first, then what affects most time.";
 const OVERLAP: &str = "Each gain assumes only that change. Gains overlap, so do not add them up.";
 /// Heading of the rules, which the takeaways name.
 pub(crate) const RULES: &str = "Rules of the takeaways";
@@ -139,10 +140,21 @@ pub(crate) fn recommendations_in_brief(report: &Report) -> String {
     }
     let lines = all.iter().map(|advice| {
         let gain = gain(report, advice, FirstStep::gain_in_brief);
-        let gain = gain.map(|gain| format!(" Gain: {}.", text(&gain)));
+        // A large gain in a short stage is small.
+        let known = known_gain(report, advice, FirstStep::gain_in_brief);
+        let weight = advice.concerns_percent.filter(|_| known.is_some()).map(percent1);
+        let weight =
+            weight.map(|percent| format!(" It affects {percent} % of the time of all stages."));
+        let gain =
+            gain.map(|gain| format!(" Gain: {}.{}", text(&gain), weight.unwrap_or_default()));
         to_do(advice) + &gain.unwrap_or_default()
     });
-    numbered(lines, RECOMMENDATIONS, "recommendation")
+    let list = numbered(lines, RECOMMENDATIONS, "recommendation");
+    let known = |advice: &&Recommended<'_>| known_gain(report, advice, FirstStep::gain).is_some();
+    match all.iter().filter(known).count() {
+        0 | 1 => list,
+        _ => format!("{list}{ORDER} {OVERLAP}\n\n"),
+    }
 }
 
 /// `In prefill, record for longer.`

@@ -107,19 +107,14 @@ fn in_plain_words(report: &Report) -> Option<String> {
     let waits = waits.filter(|part| part.kind != bound.kind).map(|part| found.percent(part));
     let waits =
         waits.filter(|percent| *percent >= LEAST_WAIT).map_or_else(String::new, |percent| {
-            format!("; for another {percent:.0} %, it waits for a GPU that is late")
+            format!("; for another {percent:.0} %, it waits for the rank that is late")
         });
     let first = report.answer.first.as_ref().and_then(|first| {
         let stage = first.stage.as_deref().unwrap_or("the run");
-        // An estimate as well: code that gets faster still takes some time.
-        // Of a range, both ends are said.
-        let gain = first.times().map(|times| {
-            let one = times.strip_prefix("about ").or_else(|| times.strip_prefix("up to "));
-            (if one.is_some() { "At best, that" } else { "That" }, one.unwrap_or(&times).to_owned())
-        });
-        let gain = gain.map(|(that, times)| match first.is_in_tokens() {
-            true => format!(" {that} gives {times} the tokens/s in {stage}"),
-            false => format!(" {that} makes {stage} {times} faster"),
+        // Code that gets faster still takes some time.
+        let gain = first.times().map(|times| match first.is_in_tokens() {
+            true => format!(" That could give {times} the tokens/s in {stage}"),
+            false => format!(" That could make {stage} {times} faster"),
         });
         let what = facts::without_gain(&first.in_short)?;
         let marked = first.rule.less_unmarked(&report.answer.lead);
