@@ -203,8 +203,8 @@ pub fn screens(diff: &Diff, width: usize, height: usize) -> String {
 fn all_sides(diff: &Diff) -> String {
     let heading = sides::first(diff).map(sides::heading);
     heading.map_or_else(String::new, |heading| {
-        let verdicts = pair_answers(diff);
-        let verdicts: String = verdicts.iter().map(|text| format!("- {}\n", plain(text))).collect();
+        let verdicts = sides::answer(diff).into_iter().chain(pair_answers(diff));
+        let verdicts: String = verdicts.map(|text| format!("- {}\n", plain(&text))).collect();
         let table = sides::table(diff, sides::STAGES);
         format!("# {}\n\n{verdicts}\n{table}", plain(&heading))
     })
@@ -316,7 +316,11 @@ const ANSWER_CHARS: usize = 60;
 pub fn verdicts(diff: &Diff) -> String {
     match diff.comparisons.as_slice() {
         [of] => said(of) + "\n",
-        pairs => pairs.iter().map(|of| format!("{}: {}\n", page_title(of), said(of))).collect(),
+        pairs => {
+            let of_pair = |of: &Comparison| format!("{}: {}", page_title(of), said(of));
+            let all = sides::answer(diff).into_iter().chain(pairs.iter().map(of_pair));
+            all.map(|text| text + "\n").collect()
+        }
     }
 }
 

@@ -224,10 +224,16 @@ pub(super) fn shown_parts<'p>(parts: &'p Parts<'p>, room: Room) -> Shown<'p> {
     Shown { rows, sums, longest: longest.max(rest.abs()), is_noise }
 }
 
-/// `3 more: elementwise +64 us, fill +41 us, …`: the largest first, as many as have room.
+/// `3 more: elementwise +64 us, fill +41 us, …`: those that went the way of their sum first, the largest first, as many as
+/// have room.
 fn names_of(parts: &[&PartChange<'_>], chars: usize) -> String {
     let mut parts = parts.to_vec();
-    parts.order_by(|a, b| b.change_ns.abs().total_cmp(&a.change_ns.abs()));
+    let sum: f64 = parts.iter().map(|part| part.change_ns).sum();
+    let is_against = |part: &&PartChange<'_>| part.change_ns * sum < 0.0;
+    parts.order_by(|a, b| {
+        let of_both = is_against(a).cmp(&is_against(b));
+        of_both.then(b.change_ns.abs().total_cmp(&a.change_ns.abs()))
+    });
     let mut text = format!("{} more", parts.len());
     let number = |part: &PartChange<'_>| {
         let us = part.change_ns / 1e3;
@@ -476,6 +482,9 @@ mod tests {
         let parts =
             [part("runnable, waiting for a processor", 90.0), part("fill", 64.0), part("gc", 47.0)];
         let parts: Vec<&PartChange<'_>> = parts.iter().collect();
+        let (less, more) = (part("less", -80.0), part("more", 100.0));
+        let said = names_of(&[&less, &more], 30);
+        assert_eq!(said, "2 more: idle: more +0.10 ms, …", "a sum is explained by what made it");
         let two = "3 more: idle: runnable +90 us, idle: fill +64 us, …";
         assert_eq!(
             [names_of(&parts, 48), names_of(&parts, 51)],

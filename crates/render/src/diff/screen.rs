@@ -310,6 +310,10 @@ fn stages(of: &Comparison, width: usize, with_latencies: bool) -> Vec<String> {
         };
         rows.push([name, told.to_owned(), String::new(), String::new(), String::new()]);
     }
+    let request = of.run.iter().filter(|row| row.metric == "request_ms" && row.change.is_some());
+    if let Some((total, stage)) = request.zip(shown).next().filter(|_| with_latencies) {
+        rows.push(row("request".to_owned(), "p50 ", total, "ms", stage));
+    }
     let widths = |rows: &[[String; 5]]| -> [usize; 5] {
         std::array::from_fn(|at| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0))
     };

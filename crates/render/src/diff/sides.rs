@@ -172,7 +172,7 @@ fn named(
     found.map(|(_, (row, _))| shown_name(&row.side)).collect::<Vec<_>>().join(", ")
 }
 
-/// `b3 is fastest: decode is 3.54x faster than a1; within its noise: b2`: the answer about the first stage; nothing where
+/// `b3 is fastest (one run per side): decode is 3.54x faster than a1; within its noise: b2`: the answer about the first stage; nothing where
 /// the sides have no times to compare.
 pub(super) fn answer(diff: &Diff) -> Option<String> {
     let first = first(diff)?;
@@ -182,9 +182,11 @@ pub(super) fn answer(diff: &Diff) -> Option<String> {
     if bars.iter().flatten().count() < 2 {
         return None;
     }
+    let is_one = first.len() == 1 && diff.comparisons.iter().all(|of| of.after.len() == 1);
+    let runs = if is_one { " (one run per side)" } else { "" };
     let first = shown_name(&name(first));
     let Some(at) = fastest(&rows, &bars) else {
-        return Some(format!("{stage}: no side is faster than {first} beyond noise"));
+        return Some(format!("{stage}: no side is faster than {first} beyond noise{runs}"));
     };
     let row = rows.get(at)?;
     let factor = row.time.as_ref().filter(|_| !row.is_first).and_then(|(time, _)| factor(time));
@@ -197,7 +199,7 @@ pub(super) fn answer(diff: &Diff) -> Option<String> {
         other != at && bar.as_ref().zip(high).is_some_and(|(bar, high)| bar.ms <= high)
     });
     let near = if near.is_empty() { near } else { format!("; within its noise: {near}") };
-    Some(format!("{} is fastest{how}{near}", shown_name(&row.side)))
+    Some(format!("{} is fastest{runs}{how}{near}", shown_name(&row.side)))
 }
 
 /// What the numbers and the bars mean.
