@@ -60,7 +60,9 @@ def test_the_columns_are_those_of_the_schemas() -> None:
 def test_stages_have_the_numbers_of_the_report(path: Path) -> None:
     run = stage2.load(path)
     rows = {row["stage"]: row for row in run.stages}
-    times, windows, *floors = tables(section(run, "Stages"))
+    # Between them stand the latencies of the requests of a server.
+    all_of = [rows for rows in tables(section(run, "Stages")) if "Stage" in rows[0]]
+    times, windows, *floors = all_of
     # The steps of a stage stand behind its calls.
     shown = {row["Stage"]: row for row in times}
     assert shown
@@ -125,7 +127,16 @@ def test_recommendations_are_those_of_the_report(path: Path) -> None:
         text = text.replace("&lt;", "<").replace("&gt;", ">").replace("`", "")
         return re.sub(r"\\(.)", r"\1", text)
 
-    assert [row["text"] for row in run.recommendations] == [plain(row["To do"]) for row in shown[0]]
+    def told(row: stage2.Row) -> str:
+        """As the page has it: with its stage in front, unless it begins with a name."""
+        if row["stage"] is None:
+            return str(row["text"])
+        text = row["text"]
+        if text[1:2].islower():
+            text = text[0].lower() + text[1:]
+        return f"In {row['stage']}, {text}"
+
+    assert [told(row) for row in run.recommendations] == [plain(row["To do"]) for row in shown[0]]
     for row, cells in zip(run.recommendations, shown[0]):
         saves = re.search(r"([\d.]+)(?: ± ([\d.]+))? of ([\d.]+) ms per (\w+)", cells["Gain"])
         # What a single kernel loses, only the pages say.
