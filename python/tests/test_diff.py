@@ -221,7 +221,7 @@ def test_tables_show_the_change_first(monkeypatch: pytest.MonkeyPatch) -> None:
     assert str(one).splitlines()[1].split()[-3:] == ["0.00", "points", "equal"]
     part = change.metrics[["metric", "change_percent"]]
     busy = next(line for line in str(part).splitlines() if "gpu_busy_percent" in line)
-        assert busy.split() == ["gpu_busy_percent", "+34.16"]
+    assert busy.split() == ["gpu_busy_percent", "+34.16"]
     assert len(str(change.work.where(verdict="none")).splitlines()) > 20
     for column in change.metrics.columns:
         some = change.metrics[["metric", "unit", column]].head(3)
