@@ -593,7 +593,7 @@ impl Comparison {
     }
 
     /// Whether the sides run another number of calls at once: then the times of calls do not say what a side delivers.
-    pub(crate) fn has_other_concurrency(&self) -> bool {
+    pub fn has_other_concurrency(&self) -> bool {
         self.doubts().iter().any(|difference| difference.what == CONCURRENT)
     }
 }

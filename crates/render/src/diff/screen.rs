@@ -966,6 +966,22 @@ mod tests {
     }
 
     #[test]
+    fn no_factor_hides_that_the_mean_says_the_opposite() {
+        let mut of = four_of_each([80.0, 150.0], [1.0, 0.5], true);
+        assert!(screen(&of, 100, 40).join(" ").contains("decode is 2.0x faster"));
+        let decode = of.stages.iter_mut().find(|stage| stage.stage == "decode").expect("decode");
+        let mut mean = decode.time().expect("a time").clone();
+        mean.metric = "step_mean_ms".to_owned();
+        (mean.before, mean.after) = (mean.after, mean.before);
+        (mean.change, mean.change_percent) = (mean.change.map(|it| -it), Some(100.0));
+        mean.verdict = stage2_diff::Verdict::Increased;
+        decode.metrics.retain(|metric| metric.metric != "step_mean_ms");
+        decode.metrics.push(mean);
+        assert!(decode.opposed().is_some());
+        assert!(!screen(&of, 100, 40).join(" ").contains("2.0x faster"));
+    }
+
+    #[test]
     fn a_verdict_that_may_have_other_reasons_is_not_green() {
         let colour = |is_interleaved| {
             let of = four_of_each([80.0, 150.0], [1.0, 0.5], is_interleaved);

@@ -8,9 +8,15 @@ use crate::table::paragraph;
 
 /// `decode is 1.39x faster (gone: idle: priority (sorting_scheduler.py), -0.89 ms); prefill is 1.22x slower (mostly idle:
 /// launch gaps, +2.77 ms)`: the verdict for those who do not compare often, with the part that most of each change is in.
+/// Nothing where the median and the mean of a stage disagree, or calls run side by side on one side only.
 pub(super) fn in_words(of: &Comparison, name_chars: usize) -> Option<String> {
     let changed = || of.stages.iter().find(|stage| changed_time(stage).is_some());
     let first = screen::pictured(of).or_else(changed).filter(|_| of.unlike.is_empty())?;
+    // One factor would say less than the truth.
+    let is_torn = of.stages.iter().any(|stage| stage.opposed().is_some());
+    if is_torn || of.has_other_concurrency() {
+        return None;
+    }
     let of_stage = |stage: &StageChange| {
         let (before, after) = changed_time(stage)?;
         let why = main_part(stage, after < before, name_chars);
