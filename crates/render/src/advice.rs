@@ -17,8 +17,10 @@ use stage2_report::roofline::takeaways;
 use stage2_report::roofline::takeaways::Recommended;
 
 const NO_TAKEAWAYS: &str = "nothing was computed from the numbers";
+/// How the list is sorted: a gain alone does not say where it stands.
+const ORDER: &str = "The largest saving over all calls comes first, then advice on an incomplete or simulated run, then \
+                     the rest by the share of all time that it concerns, not by its gain.";
 /// What adding up gains would get wrong.
-const ORDER: &str = "What saves most time of all calls comes first, then what affects most time.";
 const OVERLAP: &str = "Each gain assumes only that change. Gains overlap, so do not add them up.";
 /// Heading of the rules, which the takeaways name.
 pub(crate) const RULES: &str = "Rules of the takeaways";
@@ -140,13 +142,7 @@ pub(crate) fn recommendations_in_brief(report: &Report) -> String {
     }
     let lines = all.iter().map(|advice| {
         let gain = gain(report, advice, FirstStep::gain_in_brief);
-        // A large gain in a short stage is small.
-        let known = known_gain(report, advice, FirstStep::gain_in_brief);
-        let weight = advice.concerns_percent.filter(|_| known.is_some()).map(percent1);
-        let weight =
-            weight.map(|percent| format!(" It affects {percent} % of the time of all stages."));
-        let gain =
-            gain.map(|gain| format!(" Gain: {}.{}", text(&gain), weight.unwrap_or_default()));
+        let gain = gain.map(|gain| format!(" Gain: {}.", text(&gain)));
         to_do(advice) + &gain.unwrap_or_default()
     });
     let list = numbered(lines, RECOMMENDATIONS, "recommendation");

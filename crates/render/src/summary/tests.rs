@@ -407,6 +407,24 @@ fn takeaways_have_one_order_on_all_pages_and_a_few_more_are_listed() {
     assert!(many(6).ends_with(left_out), "{}", many(6));
 }
 
+#[test]
+fn no_gain_stands_next_to_a_smaller_time_that_it_affects() {
+    let folder = format!("{}/../../docs/sample", env!("CARGO_MANIFEST_DIR"));
+    let mut known = 0;
+    for sample in ["runner", "vllm_sorting", "vllm_two_gpus"] {
+        let file = format!("{folder}/{sample}/metrics.json");
+        let text = std::fs::read_to_string(&file).expect(&file);
+        let report = serde_json::from_str(&text).expect(&file);
+        let page = crate::advice::recommendations_in_brief(&report);
+        for gain in page.lines().filter_map(|line| line.split_once(" Gain: ")) {
+            let is_known = !gain.1.starts_with("not known");
+            assert!(!(is_known && gain.1.contains("affects")), "{page}");
+            known += usize::from(is_known);
+        }
+    }
+    assert!(known > 4, "{known}");
+}
+
 /// Words as a reader counts them: marks of tables and headings are none.
 fn words(page: &str) -> usize {
     page.split_whitespace().filter(|word| word.contains(char::is_alphanumeric)).count()
