@@ -285,10 +285,7 @@ fn pair_answers(diff: &Diff) -> Vec<String> {
 }
 
 fn answered(of: &Comparison) -> String {
-    match words::in_words(of, ANSWER_CHARS) {
-        Some(answer) => with_doubts(of, of.verdict_with(&answer)),
-        None => said(of),
-    }
+    with_doubts(of, words::verdict_in_words(of, screen::PART_CHARS))
 }
 
 fn said(of: &Comparison) -> String {
@@ -308,9 +305,6 @@ fn with_doubts(of: &Comparison, verdict: String) -> String {
         (None, None) => verdict,
     }
 }
-
-/// Characters of the part that most of a change is in.
-const ANSWER_CHARS: usize = 60;
 
 /// The verdict of each comparison with its caveats, a line each; of several, with its runs.
 pub fn verdicts(diff: &Diff) -> String {

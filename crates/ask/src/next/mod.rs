@@ -29,7 +29,7 @@ const RUNS_A_SIDE: usize = 4;
 const TIMES: [&str; 4] = ["step_mean_ms", "host_ms", "window_ms", "kernel_ms"];
 /// Words that choose how often the workload runs.
 const MODES: [&str; 3] = ["--light", "--deep", "run.mode="];
-/// What stands for a metric where outliers were left out of the advice, the best first: their time is in that metric.
+/// Metrics without outliers that replace one that includes them, if the advice left outliers out; the best first.
 const WITHOUT_OUTLIERS: [(&str, &[&str]); 2] =
     [("step_mean_ms", &["window_ms", "step_ms"]), ("tokens_per_s", &["token_ms"])];
 /// The spread of the steps of a run with outliers.

@@ -14,7 +14,7 @@ use super::tables::{
 use super::{
     COMMAND, OTHERWISE, REST, SideFacts, answered, in_folder, option_of, page_title,
     parts as named, screen, sides,
-    words::{MEANS, in_words, others, words},
+    words::{MEANS, others, verdict_in_words, words},
 };
 use crate::html::hash;
 use crate::html::markdown::{attribute, html as from_markdown, text as escaped};
@@ -221,9 +221,9 @@ fn comparison(
         true => String::new(),
         false => format!("<div{}>\n{}</div>\n", id("conditions"), marked(&condition_table(of))),
     };
-    let answer = in_words(of, BAR_NAME_CHARS);
-    let verdict = answer.as_ref().map_or_else(|| of.verdict.clone(), |it| of.verdict_with(it));
-    let open_runs = answer.filter(|_| of.is_of_two_runs()).map(|_| UNCONFIRMED).unwrap_or_default();
+    let verdict = verdict_in_words(of, BAR_NAME_CHARS);
+    let is_open = of.is_of_two_runs() && verdict != of.verdict;
+    let open_runs = if is_open { UNCONFIRMED } else { "" };
     let all = [&conditions_of, &runs, &picture, &numbers, &others];
     let is_there = |(at, _): &(&str, &str)| {
         ["sides", "stages"].contains(at) || all.iter().any(|html| html.contains(&id(at)))

@@ -12,7 +12,7 @@ use stage2_model::{AnswerLine, Severity};
 
 use super::parts::{Room, Shown, part_name, shown_parts, sign_less, whole, why_open};
 use super::tables::{ONE_VALUE, is_shown, is_unlike, rate, side_cells, stage_time, value_cell};
-use super::words::{self, in_words};
+use super::words::{self, verdict_in_words};
 use super::{COMMAND, page_title, title};
 
 /// Columns of the whole page, and of a terminal whose width is not known.
@@ -108,7 +108,7 @@ const CUT: &str = "; more: --full";
 const VERDICT: usize = 4;
 const CAUTION: usize = 2;
 /// Characters of the part that most of a change is in.
-const PART_CHARS: usize = 60;
+pub(super) const PART_CHARS: usize = 60;
 /// Lines of what the bars add up to.
 const HEAD: usize = 2;
 
@@ -254,8 +254,10 @@ fn top(of: &Comparison, width: usize, most: (usize, usize), with_latencies: bool
     let mut lines = fitted(&caution, width - 1, most.0);
     lines.retain(|line| !line.is_empty());
     // In few columns the rows have no room for all numbers.
-    let answer = in_words(of, PART_CHARS).filter(|_| width >= NARROW);
-    let verdict = answer.map_or_else(|| of.verdict.clone(), |answer| of.verdict_with(&answer));
+    let verdict = match width < NARROW {
+        true => of.verdict.clone(),
+        false => verdict_in_words(of, PART_CHARS),
+    };
     lines.extend(fitted(&verdict, width - 1, most.1));
     lines.push(String::new());
     lines.extend(stages(of, width, with_latencies));

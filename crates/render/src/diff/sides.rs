@@ -172,7 +172,7 @@ fn named(
     found.map(|(_, (row, _))| shown_name(&row.side)).collect::<Vec<_>>().join(", ")
 }
 
-/// `b3 is fastest (one run per side): decode is 3.54x faster than a1; within its noise: b2`: the answer about the first
+/// `b3 is fastest (one run per side): decode is 3.5x faster than a1; within its noise: b2`: the answer about the first
 /// stage; nothing where the sides have no times to compare.
 pub(super) fn answer(diff: &Diff) -> Option<String> {
     let first = first(diff)?;

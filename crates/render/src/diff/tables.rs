@@ -11,7 +11,7 @@ use stage2_diff::{
     signed_time,
 };
 
-use super::words::{MEDIANS, MIXED, caption};
+use super::words::{MEDIANS, MIXED, caption, pace};
 use crate::table::{KERNELS, Table, capitalised, name, paragraph, sentence, text};
 
 /// What a number behind the name of a kernel means.
@@ -604,11 +604,8 @@ pub(super) fn percent_cell(metric: &MetricChange) -> String {
 /// `1.63x faster`, of a time that changed.
 pub(super) fn factor(metric: &MetricChange) -> Option<String> {
     let is_time = metric.unit == MetricUnit::Ms && metric.verdict.is_change();
-    match metric.before.zip(metric.after).filter(|(a, b)| is_time && *a > 0.0 && *b > 0.0) {
-        Some((a, b)) if a > b => Some(format!("{:.2}x faster", a / b)),
-        Some((a, b)) => Some(format!("{:.2}x slower", b / a)),
-        None => None,
-    }
+    let sides = metric.before.zip(metric.after).filter(|(a, b)| is_time && *a > 0.0 && *b > 0.0);
+    sides.map(|(before, after)| pace(before, after))
 }
 
 fn us_digits(row: &WorkChange) -> usize {

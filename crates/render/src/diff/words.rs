@@ -9,7 +9,7 @@ use crate::table::paragraph;
 /// `decode is 1.39x faster (gone: idle: priority (sorting_scheduler.py), -0.89 ms); prefill is 1.22x slower (mostly idle:
 /// launch gaps, +2.77 ms)`: the verdict for those who do not compare often, with the part that most of each change is in.
 /// Nothing where the median and the mean of a stage disagree, or calls run side by side on one side only.
-pub(super) fn in_words(of: &Comparison, name_chars: usize) -> Option<String> {
+fn in_words(of: &Comparison, name_chars: usize) -> Option<String> {
     let changed = || of.stages.iter().find(|stage| changed_time(stage).is_some());
     let first = screen::pictured(of).or_else(changed).filter(|_| of.unlike.is_empty())?;
     // One factor would say less than the truth.
@@ -29,8 +29,16 @@ pub(super) fn in_words(of: &Comparison, name_chars: usize) -> Option<String> {
     Some(paces.collect::<Vec<_>>().join("; "))
 }
 
+/// The verdict of a page that has the numbers of the stages in rows: with the answer in their place, if there is one.
+pub(super) fn verdict_in_words(of: &Comparison, name_chars: usize) -> String {
+    match in_words(of, name_chars) {
+        Some(answer) => of.verdict_with(&answer),
+        None => of.verdict.clone(),
+    }
+}
+
 /// `1.39x faster`
-fn pace(before: f64, after: f64) -> String {
+pub(super) fn pace(before: f64, after: f64) -> String {
     match after < before {
         true => format!("{} faster", times_faster(before / after)),
         false => format!("{} slower", times_faster(after / before)),
