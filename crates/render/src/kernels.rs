@@ -7,8 +7,12 @@ use std::io::Write;
 
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, counted, ms3, ms6, percent1, shown_time};
-use stage2_contract::text::{KernelName, code, csv_field, listed, plain, shorten_kernel};
-use stage2_model::kernels::{Kernel, Loss, model_stages, stage_kernels, steps, with_cold_calls};
+use stage2_contract::text::{
+    KernelName, code, code_in_text, csv_field, listed, plain, shorten_kernel,
+};
+use stage2_model::kernels::{
+    Kernel, Loss, classes, model_stages, stage_kernels, steps, with_cold_calls,
+};
 use stage2_model::{CounterRow, KernelRow, Launch, Origin, Report, SampledAmount, SampledKernel};
 
 use crate::facts::KERNEL_CHARS;
@@ -26,29 +30,11 @@ pub(super) fn kernels_md(report: &Report, top: usize) -> String {
     if shown.is_empty() && rest.is_empty() {
         return out + &none("no kernel was recorded", "");
     }
-    // The first five columns, their names and formats are those of the system before, whose readers expect them (docs/seeds.md,
-    // A20). The others are named alike, what the rows are sorted by in front.
-    let gpus = Gpus::of(report);
-    let is_profiled = shown.iter().any(|kernel| kernel.known_bound().is_some());
     let steps = steps(report);
     let losses: Vec<Loss<'_>> = kernels.iter().map(|kernel| Loss::of(kernel, &steps)).collect();
     let rows = losses.get(..shown.len()).unwrap_or_default();
+    let is_profiled = shown.iter().any(|kernel| kernel.known_bound().is_some());
     out.push_str(&rows_line(report, shown, rest, rows.iter().any(|row| row.ns_per_step.is_some())));
-    let names = ShortNames::of(shown);
-    let table = Table::new(rows)
-        .exact_names()
-        .left("kernel_name", |row| code(names.of_kernel(&row.kernel.row.kernel)))
-        .right("total_ms", |row| row.kernel.usual_ns.map(ms3))
-        .right("calls", |row| row.kernel.usual_calls.to_string())
-        .right("mean_ms", |row| row.kernel.usual_mean_ns().map(ms6))
-        .left("device", |row| plain(&gpus.of_kernel(row.kernel)))
-        .right("lost_ms_per_step", |row| row.ns_per_step.map(ms_of))
-        .right("ms_per_step", |row| row.ns_of_step.map(ms_of))
-        .left("stage", |row| code(&row.kernel.row.stage))
-        .right("share_%", |row| row.kernel.percent.map(percent1))
-        .left("class", |row| plain(&row.kernel.row.class))
-        .left("bound", |row| is_profiled.then(|| row.kernel.bound()))
-        .right("attains_%", |row| row.attainable.map(|share| percent1(share * 100.0)));
     out.extend(lost_by_kernels(report, &losses).map(|said| paragraph(&said)));
     out.push_str(
         "A row is a kernel in a stage: all its launches, of warm calls only where there are any. ",
@@ -60,15 +46,64 @@ pub(super) fn kernels_md(report: &Report, top: usize) -> String {
         _ => "The collector took the times, undisturbed by other tools.",
     });
     out.push_str(&notes(report));
+    if !is_profiled {
+        out.push_str(" No bound is known, because none of these kernels has enough counters, from ncu or sampled.");
+    }
     out.push_str("\n\n");
     out.push_str(&columns(report, rows, is_profiled));
-    if !shown.is_empty() {
+    let (gpus, names) = (Gpus::of(report), ShortNames::of(shown));
+    for rows in rows.chunk_by(|a, b| a.kernel.row.stage == b.kernel.row.stage) {
+        let Some(stage) = rows.first().map(|row| row.kernel.row.stage.as_str()) else { continue };
+        out.push_str(&format!(
+            "## {}\n\n{}",
+            code_in_text(stage),
+            of_stage(report, stage, &kernels, rows.len())
+        ));
+        // The first five columns, their names and formats are those of the system before, whose readers expect them
+        // (docs/seeds.md, A20). The others are named alike, what the rows are sorted by in front.
+        let table = Table::new(rows)
+            .exact_names()
+            .left("kernel_name", |row| code(names.of_kernel(&row.kernel.row.kernel)))
+            .right("total_ms", |row| row.kernel.usual_ns.map(ms3))
+            .right("calls", |row| row.kernel.usual_calls.to_string())
+            .right("mean_ms", |row| row.kernel.usual_mean_ns().map(ms6))
+            .left("device", |row| plain(&gpus.of_kernel(row.kernel)))
+            .right("lost_ms_per_step", |row| row.ns_per_step.map(ms_of))
+            .right("ms_per_step", |row| row.ns_of_step.map(ms_of))
+            .right("share_%", |row| row.kernel.percent.map(percent1))
+            .left("class", |row| plain(&row.kernel.row.class))
+            .left("bound", |row| is_profiled.then(|| row.kernel.bound()))
+            .right("attains_%", |row| row.attainable.map(|share| percent1(share * 100.0)))
+            .left("kernel_id", |row| {
+                let id = &row.kernel.row.kernel_id;
+                (!id.is_empty()).then(|| code(id))
+            });
         out.push_str(&table.markdown());
     }
     out.push_str(
-        "kernels.csv contains full names, range paths, launch configurations, percentiles and cold calls.\n",
+        "[kernels.csv](kernels.csv) contains full names, range paths, launch configurations, percentiles and cold calls.\n",
     );
     out
+}
+
+/// Classes that the line above a stage's table names.
+const CLASSES: usize = 5;
+
+/// What the table of a stage has of its kernels, and the time of their classes, which the order of the rows can hide.
+fn of_stage(report: &Report, stage: &str, kernels: &[Kernel<'_>], shown: usize) -> String {
+    let all = kernels.iter().filter(|kernel| kernel.row.stage == stage).count();
+    let rows = match shown == all {
+        true => counted(all as u64, "kernel"),
+        false => format!("{} of {}", count(shown as u64), counted(all as u64, "kernel")),
+    };
+    let classes = classes(report.kernels.iter().filter(|row| row.stage == stage));
+    let shares = classes
+        .iter()
+        .filter_map(|class| Some(format!("{} {} %", plain(class.class), percent1(class.percent?))));
+    match shares.collect::<Vec<_>>() {
+        shares if shares.is_empty() => format!("{rows}.\n\n"),
+        shares => format!("{rows}. Kernel time by class: {}.\n\n", listed(&shares, CLASSES)),
+    }
 }
 
 /// Names of kernels as the other pages have them; whole where two would look the same.
@@ -116,16 +151,9 @@ fn columns(report: &Report, losses: &[Loss<'_>], is_profiled: bool) -> String {
     const NAME: &str = "- `kernel_name`: demangled and shortened; `#1` and `#2` are different kernels with the same short \
          name.\n";
     const SHARE: &str = "- `share_%`: its part of the sum of the kernel durations of its stage.\n";
-    let bound = match is_profiled {
-        true => {
-            "- `bound`: from ncu's counters of the longest launch configuration that has some. (one launch): it holds \
-             for the profiled launch only. (sampled): from counters that were sampled while the workload ran.\n"
-        }
-        false => {
-            "- `bound`: not known, because none of these kernels has enough counters, from ncu or sampled.\n"
-        }
-    };
-    let mut out = [NAME, SHARE, bound].concat();
+    const BOUND: &str = "- `bound`: from ncu's counters of the longest launch configuration that has some. (one launch): it \
+         holds for the profiled launch only. (sampled): from counters that were sampled while the workload ran.\n";
+    let mut out = [NAME, SHARE, if is_profiled { BOUND } else { "" }].concat();
     if losses.iter().any(|loss| loss.ns_of_step.is_some()) {
         let unit = step_is(report, plain).map_or_else(String::new, |said| format!(" {said}"));
         out.push_str(&format!("- `ms_per_step`: its time in a step (per-GPU average).{unit}\n"));
@@ -141,7 +169,7 @@ fn columns(report: &Report, losses: &[Loss<'_>], is_profiled: bool) -> String {
              kernel can lose less: each of its calls keeps at least the time of the run's shortest kernel.\n",
         );
     }
-    out + "\n"
+    out + "- `kernel_id`: the same kernel in kernels.csv, metrics.json and `stage2-launch ask`.\n\n"
 }
 
 /// How the cells of a table name the GPUs.
@@ -214,26 +242,41 @@ pub(super) fn waiting_in_communication(report: &Report) -> Option<String> {
 }
 
 /// How many rows there are, how much time of the stages they have, and their order.
-fn rows_line(report: &Report, shown: &[Kernel<'_>], rest: &[Kernel<'_>], by_loss: bool) -> String {
+fn rows_line(report: &Report, first: &[Kernel<'_>], rest: &[Kernel<'_>], by_loss: bool) -> String {
     let stages: BTreeSet<&str> = model_stages(report).map(|stage| stage.stage.as_str()).collect();
-    let sum = |kernels: &[Kernel<'_>]| {
-        let is_it =
-            |kernel: &&Kernel<'_>| stages.contains(kernel.row.stage.as_str()) || stages.is_empty();
-        let times = kernels.iter().filter(is_it).filter_map(|kernel| kernel.usual_ns);
-        times.fold(0, u64::saturating_add)
+    let is_in =
+        |kernel: &&Kernel<'_>| stages.contains(kernel.row.stage.as_str()) || stages.is_empty();
+    let of = |kernels: &[Kernel<'_>]| {
+        let times = kernels.iter().filter(is_in).filter_map(|kernel| kernel.usual_ns);
+        let within = kernels.iter().filter(is_in).count();
+        (within, kernels.len() - within, times.fold(0, u64::saturating_add))
     };
-    let (shown_ns, left_ns) = (sum(shown), sum(rest));
+    let ((shown, shown_out, shown_ns), (left, left_out, left_ns)) = (of(first), of(rest));
     let percent = shown_ns as f64 * 100.0 / shown_ns.saturating_add(left_ns).max(1) as f64;
-    let of = if stages.is_empty() { "" } else { " of the stages" };
-    let all = count((shown.len() + rest.len()) as u64);
-    let rows = match rest {
-        [] => format!("all {all}"),
+    let number = |rows: usize| count(rows as u64);
+    let mut rows = match left {
+        0 => format!("all {}", number(shown)),
         _ => format!(
-            "{} of {all}, with {} % of the kernel time{of}; the rest is in kernels.csv",
-            count(shown.len() as u64),
+            "{} of {}, with {} % of the kernel time",
+            number(shown),
+            number(shown + left),
             percent1(percent)
         ),
     };
+    if !stages.is_empty() {
+        rows.push_str(" of the stages");
+    }
+    match (shown_out, left_out) {
+        (0, 0) => {}
+        (_, 0) => rows.push_str(&format!(", and {} outside of them", number(shown_out))),
+        _ => {
+            let all = number(shown_out + left_out);
+            rows.push_str(&format!(", and {} of {all} outside of them", number(shown_out)));
+        }
+    }
+    if !rest.is_empty() {
+        rows.push_str("; the rest is in kernels.csv");
+    }
     let by = if by_loss { "what loses most" } else { "the longest" };
     // How long it takes, other ranks say, too.
     let apart = waiting_in_communication(report).map_or("", |_| ", communication last");
@@ -438,13 +481,10 @@ mod tests {
     #[test]
     fn a_name_that_all_gpus_have_is_not_in_each_row() {
         let page = kernels_md(&report(["H200", "H200"]), 9);
-        assert!(
-            page.contains(" | 0, 1 | `decode` | ") && page.contains(" | 0 | `(outside"),
-            "{page}"
-        );
+        assert!(page.contains("| 0, 1 | 33.3 |") && page.contains("| 0 | 100.0 |"), "{page}");
         assert!(page.contains("2x H200\n"), "the line below the title has it: {page}");
         let page = kernels_md(&report(["H200", "L4"]), 9);
-        assert!(page.contains(" | 0 H200 and 1 more | `decode` | "), "{page}");
+        assert!(page.contains(" | 0 H200 and 1 more | 33.3 |"), "{page}");
     }
 
     #[test]
@@ -478,26 +518,36 @@ mod tests {
 
     #[test]
     fn the_rows_that_are_left_out_have_a_share() {
-        let report = report(["H200", "H200"]);
-        let page = |top| kernels_md(&report, top);
+        let mut report = report(["H200", "H200"]);
+        let page = |report: &Report, top| kernels_md(report, top);
+        let rest = "outside of them; the rest is in kernels.csv.";
         for (top, rows) in [
-            (
-                1,
-                "1 of 4, with 33.3 % of the kernel time of the stages; the rest is in kernels.csv.",
-            ),
-            (
-                2,
-                "2 of 4, with 66.7 % of the kernel time of the stages; the rest is in kernels.csv.",
-            ),
-            (
-                3,
-                "3 of 4, with 100.0 % of the kernel time of the stages; the rest is in kernels.csv.",
-            ),
-            (4, "all 4."),
+            (1, format!("1 of 3, with 33.3 % of the kernel time of the stages, and 0 of 1 {rest}")),
+            (2, format!("2 of 3, with 66.7 % of the kernel time of the stages, and 0 of 1 {rest}")),
+            (3, format!("all 3 of the stages, and 0 of 1 {rest}")),
+            (4, "all 3 of the stages, and 1 outside of them.".to_owned()),
         ] {
             let rows = format!("Rows: {rows} In each stage, the longest comes first.\n");
-            assert!(page(top).contains(&rows), "{}", page(top));
+            assert!(page(&report, top).contains(&rows), "{}", page(&report, top));
         }
+        report.kernels.pop();
+        assert!(
+            page(&report, 3).contains("Rows: all 3 of the stages. In each"),
+            "{}",
+            page(&report, 3)
+        );
+    }
+
+    #[test]
+    fn a_stage_has_a_table_with_its_classes() {
+        let mut report = report(["H200", "H200"]);
+        report.kernels.iter_mut().for_each(|row| row.class = "gemm".into());
+        report.kernels[0].class = "communication".into();
+        report.kernels[0].kernel_id = "k4daz5i".into();
+        let page = kernels_md(&report, 2);
+        let decode = "## `decode`\n\n2 of 3 kernels. Kernel time by class: gemm 83.3 %, communication 16.7 %.\n\n| kernel_name | total_ms | calls | mean_ms | device |";
+        assert!(page.contains(decode) && page.contains("| `k4daz5i` |"), "{page}");
+        assert!(!page.contains("## `(outside"), "none of its rows: {page}");
     }
 
     #[test]
@@ -505,7 +555,9 @@ mod tests {
         let mut report = report(["H200", "H200"]);
         report.kernels[0].times.calls = 12_096;
         let page = kernels_md(&report, 9);
-        assert!(page.contains("| share_% | class |\n") && page.contains("| 12,097 |"), "{page}");
+        let heads = "| device | share_% | class |\n";
+        assert!(page.contains(heads) && page.contains("| 12,097 |"), "{page}");
+        assert!(page.contains("No bound is known, because"), "{page}");
         let ncu = Some(Box::new(CounterRow::default()));
         report.kernels[0].counters = ncu;
         let page = kernels_md(&report, 9);
@@ -538,7 +590,7 @@ mod tests {
         (report.stages[0].instances, report.kernels[0].times.total_ns) = (Some(2), 3_000_000);
         let page = kernels_md(&report, 9);
         assert!(
-            page.contains(" | device | ms_per_step | stage | ") && !page.contains("lost_ms"),
+            page.contains(" | device | ms_per_step | share_% |") && !page.contains("lost_ms"),
             "{page}"
         );
         let mut counters = CounterRow::default();
@@ -546,8 +598,8 @@ mod tests {
         report.kernels[0].counters = Some(Box::new(counters));
         let page = kernels_md(&report, 9);
         assert!(page.contains("| `kernel0` | 4.000 | 2 | 2.000000 | "), "{page}");
-        assert!(page.contains(" | device | lost_ms_per_step | ms_per_step | stage | "), "{page}");
-        assert!(page.contains(" | 1.500 | 2.000 | `decode` | "), "4 ms in 2 steps: {page}");
+        assert!(page.contains(" | device | lost_ms_per_step | ms_per_step | share_% | "), "{page}");
+        assert!(page.contains(" | 1.500 | 2.000 | 50.0 | "), "4 ms in 2 steps: {page}");
         assert!(page.contains("In each stage, what loses most comes first."), "{page}");
         let said = "Kernels with counters take 50.0 % of the kernel time, 75.0 % of which was measured; \
                     they lose up to 1.50 ms per";
