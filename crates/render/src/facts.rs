@@ -73,8 +73,7 @@ pub(super) fn facts(report: &Report) -> Option<Vec<AnswerLine>> {
         .distance
         .value()
         .map(|times| format!("; {times:.1}x the {}'s floor", found.of));
-    let mut late = report.ranks.late.iter().filter(|late| late.stage == answer.stage);
-    let late = late.find(|late| late.delays.is_some());
+    let late = late_of(report, &answer.stage);
     let waited =
         late.and_then(|late| waited_for(found, late, |ns| format!("{} {scaled}", number(ns))));
     // What bounds a step comes first.
@@ -542,16 +541,27 @@ fn part_label(kind: BottleneckKind) -> &'static str {
 /// `, and 0.86 ms waiting for rank 0, whose host is late`: behind the time in which the GPU waits for the host, how long it
 /// waits for the rank that is late for the same reason.
 fn waited_for(found: &Bottleneck, late: &LateRow, shown: impl Fn(f64) -> String) -> Option<String> {
+    let who = late_on_host(found, late)?;
+    let ranks = found.parts.iter().find(|part| part.kind == BottleneckKind::Ranks)?;
+    Some(format!(", and {} waiting for {who}, whose host is late", shown(ranks.ns as f64)))
+}
+
+/// The rank that the others wait for nearly all of that time, where its host is the reason and the GPU waits for the host
+/// most of the step.
+pub(super) fn late_on_host(found: &Bottleneck, late: &LateRow) -> Option<String> {
     found.first().filter(|bound| bound.kind == BottleneckKind::Host)?;
     let delays = late.delays.as_ref().filter(|delays| delays.cause() == LateCause::Host)?;
-    let mut parts = found.parts.iter();
-    let ranks = parts.find(|part| part.kind == BottleneckKind::Ranks)?;
-    let who = shorten(&late.who, STAGE_CHARS);
-    let time = shown(ranks.ns as f64);
+    let ranks = found.parts.iter().find(|part| part.kind == BottleneckKind::Ranks)?;
     // Of the waiting, next to nothing may be for another rank.
     let is_it =
         found.percent(ranks) >= PART_PERCENT && delays.waiting_percent >= NEARLY_ALL_PERCENT;
-    is_it.then(|| format!(", and {time} waiting for {who}, whose host is late"))
+    is_it.then(|| shorten(&late.who, STAGE_CHARS))
+}
+
+/// The late rank of a stage, if its delays are known.
+pub(super) fn late_of<'r>(report: &'r Report, stage: &str) -> Option<&'r LateRow> {
+    let mut late = report.ranks.late.iter().filter(|late| late.stage == stage);
+    late.find(|late| late.delays.is_some())
 }
 
 /// `rank 0 in 190 of 191 steps, by 1.60 ms (median), on the host`; nothing where that is noise.
@@ -679,7 +689,7 @@ mod tests {
         let page = crate::summary::page(&report, &Shown::default()).markdown();
         let plain = "A step of `decode` takes 3.14 ms on average, 9.0 times the least that the hardware allows. For 35 % of \
                      the time, the GPU has nothing to do and waits for the program on the CPU; for another 27 %, it \
-                     waits for the rank that is late. What to do first: cut the extra host time of rank 0. That could make decode about 1.12x faster.\n\n- **Verdict:**";
+                     waits for rank 0, whose program on the CPU is late. What to do first: cut the extra host time of rank 0. That could make decode about 1.12x faster.\n\n- **Verdict:**";
         assert!(page.contains(plain), "{page}");
         assert!(page.contains("\n\nHost mean: from the start of a step on the host to"), "{page}");
         assert!(page.contains(" GIL: Python's lock, which"), "{page}");

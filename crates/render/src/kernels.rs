@@ -81,7 +81,7 @@ pub(super) fn kernels_md(report: &Report, top: usize) -> String {
         out.push_str(&table.markdown());
     }
     out.push_str(
-        "[kernels.csv](kernels.csv) contains full names, range paths, launch configurations, percentiles and cold calls.\n",
+        "kernels.csv contains full names, range paths, launch configurations, percentiles and cold calls.\n",
     );
     out
 }
@@ -266,17 +266,16 @@ fn rows_line(report: &Report, first: &[Kernel<'_>], rest: &[Kernel<'_>], by_loss
     if !stages.is_empty() {
         rows.push_str(" of the stages");
     }
-    match (shown_out, left_out) {
-        (0, 0) => {}
-        (_, 0) => rows.push_str(&format!(", and {} outside of them", number(shown_out))),
-        _ => {
-            let all = number(shown_out + left_out);
-            rows.push_str(&format!(", and {} of {all} outside of them", number(shown_out)));
-        }
+    let outside = |rows: usize| format!("{} outside of them", number(rows));
+    if shown_out > 0 {
+        rows.push_str(&format!(", and {}", outside(shown_out)));
     }
-    if !rest.is_empty() {
-        rows.push_str("; the rest is in kernels.csv");
-    }
+    rows.push_str(&match (left, left_out) {
+        (0, 0) => String::new(),
+        (_, 0) => "; the rest is in kernels.csv".to_owned(),
+        (0, _) => format!("; {} are in kernels.csv", outside(left_out)),
+        _ => format!("; the rest and {} are in kernels.csv", outside(left_out)),
+    });
     let by = if by_loss { "what loses most" } else { "the longest" };
     // How long it takes, other ranks say, too.
     let apart = waiting_in_communication(report).map_or("", |_| ", communication last");
@@ -520,11 +519,12 @@ mod tests {
     fn the_rows_that_are_left_out_have_a_share() {
         let mut report = report(["H200", "H200"]);
         let page = |report: &Report, top| kernels_md(report, top);
-        let rest = "outside of them; the rest is in kernels.csv.";
+        let rest =
+            "of the kernel time of the stages; the rest and 1 outside of them are in kernels.csv.";
         for (top, rows) in [
-            (1, format!("1 of 3, with 33.3 % of the kernel time of the stages, and 0 of 1 {rest}")),
-            (2, format!("2 of 3, with 66.7 % of the kernel time of the stages, and 0 of 1 {rest}")),
-            (3, format!("all 3 of the stages, and 0 of 1 {rest}")),
+            (1, format!("1 of 3, with 33.3 % {rest}")),
+            (2, format!("2 of 3, with 66.7 % {rest}")),
+            (3, "all 3 of the stages; 1 outside of them are in kernels.csv.".to_owned()),
             (4, "all 3 of the stages, and 1 outside of them.".to_owned()),
         ] {
             let rows = format!("Rows: {rows} In each stage, the longest comes first.\n");

@@ -15,6 +15,7 @@ mod host;
 mod html;
 mod job;
 mod kernels;
+mod links;
 mod names;
 pub mod operators;
 mod page;
@@ -93,8 +94,13 @@ pub fn write_files(
             anyhow::Ok([metrics, timelines])
         });
         let names = Names::of(report);
+        let command = page::whole_command(report);
+        let markdown = |name: &str, page: &str, command: Option<&str>| {
+            write(name, &text(links::linked(page, name, command)))
+        };
+        let kernels = names.as_code(&kernels::kernels_md(report, top_n));
         let mut files = vec![
-            write("kernels.md", &text(names.as_code(&kernels::kernels_md(report, top_n))))?,
+            markdown("kernels.md", &kernels, None)?,
             write("kernels.csv", &|sink| Ok(kernels::kernels_csv(report, sink)?))?,
         ];
         if !report.ncu_regions.is_empty() {
@@ -107,9 +113,9 @@ pub fn write_files(
         let operators = operators::page(report, operators, shown.operators_top_n).with_code(&names);
         let summary = summary::page(report, shown).with_command(report, false).with_code(&names);
         files.extend(data.join().context("the thread that writes metrics.json panicked")??);
-        files.push(write("report.md", &text(whole.with_contents()))?);
-        files.push(write("operators.md", &text(operators.markdown()))?);
-        files.push(write("stakeholder_summary.md", &text(summary.with_missing_last()))?);
+        files.push(markdown("report.md", &whole.with_contents(), command.as_deref())?);
+        files.push(markdown("operators.md", &operators.markdown(), None)?);
+        files.push(markdown("stakeholder_summary.md", &summary.with_missing_last(), None)?);
         let html = html::report_html(report, &summary, &whole, &operators);
         files.push(write("report.html", &text(html))?);
         Ok(files)

@@ -156,7 +156,7 @@ fn first_word(text: &str) -> Option<&str> {
 }
 
 /// The length of the span of code that a text begins with; of its ticks if it does not end.
-fn code_bytes(text: &str) -> usize {
+pub(crate) fn code_bytes(text: &str) -> usize {
     let ticks = text.len() - text.trim_start_matches('`').len();
     let (fence, rest) = text.split_at(ticks);
     let mut at = 0;

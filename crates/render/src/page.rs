@@ -441,9 +441,13 @@ fn setting_in(text: &str) -> Option<&str> {
 
 /// The command of another run with a setting. `arguments`: with those of the command.
 pub(super) fn run_again(report: &Report, setting: &str, arguments: bool) -> String {
-    let known = command_line(report, true).filter(|line| line.chars().count() <= COMMAND_CHARS);
-    let command = known.filter(|_| arguments).unwrap_or_else(|| "COMMAND".to_owned());
-    format!("stage2-launch run {setting} -- {command}")
+    let command = whole_command(report).filter(|_| arguments);
+    format!("stage2-launch run {setting} -- {}", command.as_deref().unwrap_or("COMMAND"))
+}
+
+/// The command of the workload with its arguments, unless it is too long to be a part of a sentence.
+pub(super) fn whole_command(report: &Report) -> Option<String> {
+    command_line(report, true).filter(|line| line.chars().count() <= COMMAND_CHARS)
 }
 
 /// A page of Markdown.
@@ -464,7 +468,8 @@ impl Page {
         let command = setting.map(|setting| (setting, run_again(report, setting, arguments)));
         if let Some((setting, command)) = command {
             let [setting, command] = [setting, &command].map(code_in_text);
-            let said = format!("The command with {setting}: {command}\n\n");
+            let whole = if arguments { "" } else { " (COMMAND: see What ran in report.md)" };
+            let said = format!("The command with {setting}: {command}{whole}\n\n");
             let advice = self.sections.iter_mut().find(|(title, _)| *title == FIRST[0]);
             match advice.filter(|known| !is_missing(&&**known)) {
                 Some((_, text)) => text.push_str(&said),
@@ -658,7 +663,9 @@ mod tests {
         let whole = "`stage2-launch run profiling.collector.host=1000 -- serve '--a b'`\n\n";
         assert!(told(advice, true).ends_with(whole), "{}", told(advice, true));
         // A page that is passed on has no arguments.
-        assert!(told(advice, false).ends_with(" -- COMMAND`\n\n"));
+        assert!(
+            told(advice, false).ends_with(" -- COMMAND` (COMMAND: see What ran in report.md)\n\n")
+        );
         let other =
             "pipeline.ncu.stage chooses the stage; profiling.collector.counters=on@INTERVAL_US\n\n";
         assert_eq!(told(other, true), other);

@@ -315,8 +315,17 @@ fn libraries(report: &Report) -> (&'static str, String) {
     (title, text)
 }
 
+/// Ranges of a table, the longest on the host.
+const RANGES: usize = 50;
+
 fn path_table(title: &str, rows: &[&PathRow]) -> String {
-    Table::first(ROWS, rows)
+    let mut longest: Vec<Option<u64>> = rows.iter().map(|row| row.host_total_ns).collect();
+    longest.order_by_key(|ns| Reverse(*ns));
+    let least = longest.get(RANGES - 1).copied().flatten();
+    // In their order, which is that of a tree: a range is at least as long as those within it.
+    let mut rows = rows.to_vec();
+    rows.order_by_key(|row| row.host_total_ns < least);
+    Table::first(RANGES, &rows)
         .left(title, |row| name(&row.path))
         .right("instances", |row| instances(row.instances, row.recorded_instances))
         .right("host_total_ms", |row| row.host_total_ns.map(ms3))
@@ -390,6 +399,10 @@ fn stage_kernels(report: &Report) -> String {
         }
         rows.order_by_key(|row| Reverse(usual_ns(&row.times)));
         let loss = |row: &StageKernelRow| by_name.get(&(stage, row.name_index)).copied();
+        // In one row with a mean of warm calls only.
+        let has_cold = rows.iter().any(|row| row.times.usual_calls() != row.times.calls);
+        let of_all =
+            |name: &str| format!("{name}{}, us", if has_cold { " with cold calls" } else { "" });
         let table = Table::first(ROWS, &rows)
             .left("kernel", |row| code(&row.kernel))
             .right("time (ms per step)", |row| loss(row)?.ns_of_step.map(ms_of))
@@ -401,9 +414,9 @@ fn stage_kernels(report: &Report) -> String {
             })
             .right("calls", |row| count(row.times.usual_calls()))
             .right("mean, us", |row| row.times.usual_mean_ns().map(us3))
-            .right("p50, us", |row| row.times.p50_ns.map(us3))
-            .right("p99, us", |row| row.times.p99_ns.map(us3))
-            .right("max, us", |row| row.times.max_ns.map(us3));
+            .right(&of_all("p50"), |row| row.times.p50_ns.map(us3))
+            .right(&of_all("p99"), |row| row.times.p99_ns.map(us3))
+            .right(&of_all("max"), |row| row.times.max_ns.map(us3));
         out.push_str(&format!("### {}\n\n{}", code_in_text(stage), table.markdown()));
     }
     out + &more(stages.len(), STAGES, "stage") + &outside_kernels(&outside)

@@ -14,7 +14,7 @@ use stage2_model::kernels::{
 };
 use stage2_model::{
     Figure, InferredSteps, LAUNCH_GAP_US, PathKind, Report, Role, StageAnswer, StageRow, StepTimes,
-    StepUnit, TAIL_VALUES, TokensCounted, WindowKind,
+    StepUnit, TAIL_VALUES, TokensCounted, WindowKind, times_faster,
 };
 use stage2_report::conclusions::vision::{Nested, nested};
 use stage2_report::in_part;
@@ -475,8 +475,8 @@ pub(super) fn floors(report: &Report, most: usize) -> String {
         .right("Weights and KV cache at peak bandwidth (ms)", |row| ms(row, &row.floor.memory_ns))
         .right("FLOPs at the dense peak (ms)", |row| ms(row, &row.floor.compute_ns))
         .right("Floor (ms)", |row| ms(row, &row.floor.floor_ns))
-        .right("Mean step over the floor", |row| row.floor.distance.value().map(ratio3))
-        .right("Baseline over the floor", |row| row.floor.baseline_distance.map(ratio3));
+        .right("Mean step over the floor", |row| row.floor.distance.value().map(times_faster))
+        .right("Baseline over the floor", |row| row.floor.baseline_distance.map(times_faster));
     let note = "The floor is the larger of the two minimum times.";
     let mut out = table.with_note(note);
     let missing = rows.iter().filter_map(|row| Some((row, row.floor.floor_ns.absent()?)));

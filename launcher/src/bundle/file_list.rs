@@ -42,7 +42,18 @@ fn section(run_dir: &Path) -> String {
     let files = sizes(run_dir);
     let rows = folded(&files);
     let table = Table::first(ROWS, &rows)
-        .left("file", |(name, _)| code(&shorten(&visible(name.as_bytes()), PATH_CHARS)))
+        .left("file", |(name, bytes)| {
+            let text = code(&shorten(&visible(name.as_bytes()), PATH_CHARS));
+            let is_plain = |c: char| c.is_ascii_alphanumeric() || "._/-".contains(c);
+            match bytes.is_some()
+                && name.chars().all(is_plain)
+                && !name.contains("..")
+                && name != PAGE
+            {
+                true => format!("[{text}]({name})"),
+                false => text,
+            }
+        })
         .left("what it is", |(name, _)| meaning(name).to_owned())
         .right("bytes", |(name, bytes)| match bytes {
             _ if name == PAGE => "(this page)".to_owned(),
@@ -181,8 +192,12 @@ mod tests {
         let start = "# Report\n\nmetrics.json holds everything.\n\n## Files";
         assert!(page.starts_with(start), "{page}");
         assert_eq!(page.matches("## Files of this bundle").count(), 1, "{page}");
-        assert!(page.contains("| `kernels.md` | kernels by stage | 1,234 |"), "{page}");
-        let record = "| `run.json` | what ran: passes, exit status, findings, coverage | 3 |";
+        assert!(
+            page.contains("| [`kernels.md`](kernels.md) | kernels by stage | 1,234 |"),
+            "{page}"
+        );
+        let record =
+            "| [`run.json`](run.json) | what ran: passes, exit status, findings, coverage | 3 |";
         assert!(page.contains(record), "{page}");
         assert!(page.contains("| `link` |") && page.contains("(not a regular file)"), "{page}");
         assert!(page.contains("1,242 bytes in 4 files"), "{page}");
@@ -195,7 +210,7 @@ mod tests {
             list_files(dir.path()).expect("listed again");
             let page = std::fs::read_to_string(dir.path().join("report.md")).expect("page");
             assert!(page.contains(row) && !page.contains(".py"), "{page}");
-            assert!(page.contains("| `hook/engine-1.json` |"), "{page}");
+            assert!(page.contains("| [`hook/engine-1.json`](hook/engine-1.json) |"), "{page}");
         }
         std::fs::remove_file(dir.path().join("report.md")).expect("gone");
         assert!(list_files(dir.path()).expect_err("no page").to_string().contains("report.md"));

@@ -13,7 +13,7 @@ use std::collections::HashSet;
 
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, counted, ms3, or_absent, percent1, shown_time, us3};
-use stage2_contract::text::{code, code_in_text, shorten, shorten_kernel};
+use stage2_contract::text::{code, code_in_text, plain, shorten, shorten_kernel};
 use stage2_model::{BottleneckKind, DeviceRow, Fact, ModelUse, OperatorRow, Report, StageRow};
 use stage2_report::conclusions::Shown;
 use stage2_report::operators::stage1::{MeanStd, Stage1Aggregates};
@@ -105,9 +105,14 @@ fn in_plain_words(report: &Report) -> Option<String> {
     // What to do first may be about a late rank.
     let waits = found.parts.iter().find(|part| part.kind == BottleneckKind::Ranks);
     let waits = waits.filter(|part| part.kind != bound.kind).map(|part| found.percent(part));
+    let late = facts::late_of(report, &answer.stage);
+    let late = late.and_then(|late| facts::late_on_host(found, late)).map_or_else(
+        || "the rank that is late".to_owned(),
+        |who| format!("{}, whose program on the CPU is late", plain(&who)),
+    );
     let waits =
         waits.filter(|percent| *percent >= LEAST_WAIT).map_or_else(String::new, |percent| {
-            format!("; for another {percent:.0} %, it waits for the rank that is late")
+            format!("; for another {percent:.0} %, it waits for {late}")
         });
     let first = report.answer.first.as_ref().and_then(|first| {
         let stage = first.stage.as_deref().unwrap_or("the run");

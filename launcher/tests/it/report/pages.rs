@@ -51,14 +51,21 @@ pub(super) fn check_html(page: &str) {
     assert!(!policy.contains("unsafe"), "only what has its hash runs: {policy}");
 }
 
+/// Whether a link leads to a section of the page or to a file next to it or below, by its plain name.
+fn stays_in_bundle(to: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._/-".contains(c);
+    let is_file = to.chars().all(is_plain) && !to.starts_with('/') && !to.contains("..");
+    to.starts_with('#') || is_file
+}
+
 /// Cells of every row of every table, as (cells of the head, cells of the row, text of the row).
 fn rows(page: &str) -> Vec<(usize, usize, Vec<String>)> {
     let (mut head, mut cells, mut rows) = (0, Vec::new(), Vec::new());
     for event in Parser::new_ext(page, Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH) {
         match event {
             Event::Html(html) | Event::InlineHtml(html) => panic!("HTML: {html}"),
-            // Those to its own sections.
-            Event::Start(Tag::Link { ref dest_url, .. }) if dest_url.starts_with('#') => {}
+            // Those to its own sections and to files of the bundle.
+            Event::Start(Tag::Link { ref dest_url, .. }) if stays_in_bundle(dest_url) => {}
             Event::Start(Tag::Image { .. } | Tag::Link { .. }) => panic!("a link: {event:?}"),
             Event::Start(Tag::TableCell) => cells.push(String::new()),
             Event::Text(text) | Event::Code(text) => {

@@ -87,7 +87,7 @@ fn three_spellings_of_a_label_give_the_same_numbers() {
             // Each bundle has a time of its own, and files of other lengths.
             let lines = |text: &str| -> Vec<String> {
                 let stays = |line: &&str| {
-                    !["started", "Started", "UTC", "| `", "Total without"]
+                    !["started", "Started", "UTC", "| `", "| [`", "Total without"]
                         .iter()
                         .any(|word| line.contains(word))
                 };
