@@ -87,8 +87,8 @@ def collect(pages: Path, generated: dict[Path, str]) -> list[Path]:
 
 def summary(copied: list[Path]) -> str:
     """List the chapters, and behind them the pages that mdBook would not render otherwise."""
-    # The table by symptom, and what follows a link on its line, are for readers of the index: mdBook
-    # takes each page once.
+    # The table by symptom, and what follows a link on its line, are for readers of the index:
+    # mdBook takes each page once.
     text = (ROOT / SUMMARY).read_text("utf-8")
     text = re.sub(r"^# By symptom\n.*?(?=^# )", "", text, flags=re.M | re.S)
     text = re.sub(r"^(- \[.*?\)).*$", r"\1", text, flags=re.M)
