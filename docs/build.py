@@ -87,8 +87,11 @@ def collect(pages: Path, generated: dict[Path, str]) -> list[Path]:
 
 def summary(copied: list[Path]) -> str:
     """List the chapters, and behind them the pages that mdBook would not render otherwise."""
-    # What follows a link on its line is for readers of the index.
-    text = re.sub(r"^(- \[.*?\)).*$", r"\1", (ROOT / SUMMARY).read_text("utf-8"), flags=re.M)
+    # The table by symptom, and what follows a link on its line, are for readers of the index:
+    # mdBook takes each page once.
+    text = (ROOT / SUMMARY).read_text("utf-8")
+    text = re.sub(r"^# By symptom\n.*?(?=^# )", "", text, flags=re.M | re.S)
+    text = re.sub(r"^(- \[.*?\)).*$", r"\1", text, flags=re.M)
     if PRESETS not in text:
         raise SystemExit(f"{SUMMARY} has no row {PRESETS.strip()}, which the settings follow")
     text = text.replace(PRESETS, f"{PRESETS}- [Every setting]({SETTINGS.name})\n")
