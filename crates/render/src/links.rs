@@ -1,4 +1,4 @@
-//! What is no prose in the sentences of a finished page of Markdown: files of the bundle become links; commands of stage2 and
+//! What is not prose in the sentences of a finished page of Markdown: files of the bundle become links; commands of stage2 and
 //! words with an underscore become code, which can be read and copied as it stands.
 
 use stage2_contract::text::{code, code_in_text};

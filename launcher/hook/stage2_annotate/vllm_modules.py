@@ -218,7 +218,9 @@ def _of_worker(worker: Any) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
     import torch
 
-    models = [("", worker.get_model()), (DRAFT, worker.get_draft_model())]
+    # Versions before 0.26 do not tell their draft model.
+    draft = getattr(worker, "get_draft_model", lambda: None)()
+    models = [("", worker.get_model()), (DRAFT, draft)]
     push = backend.push
     modules = _Modules(
         ((prefix, model) for prefix, model in models if model is not None),

@@ -114,6 +114,11 @@ class Modules(unittest.TestCase):
         check = "assert Worker().compile_or_warm_up_model(captured) == 'ran'"
         self.assertEqual(self.found(check), FOUND)
 
+    def test_a_version_that_does_not_tell_its_draft_model_has_modules(self):
+        check = "assert Worker().compile_or_warm_up_model(captured) == 'ran'"
+        without = "\ndel Worker.get_draft_model\n"
+        self.assertEqual(self.found(check, worker=WORKER + without), FOUND)
+
     def test_modules_of_a_draft_model_are_told_apart(self):
         draft = """
 # A weight of the model serves the drafts as well; the names of the layers of attention differ.

@@ -79,7 +79,10 @@ impl Signs {
         };
         // The words after a module or a piece of Python are its arguments.
         let words = command.iter().take_while(|word| *word != "-m" && *word != "-c");
-        if let Some(program) = words.take(PROGRAM_WORDS).find_map(named) {
+        // Behind a wrapper with options of its own, such as `conda run -n x`, what it serves tells it.
+        let serves = || command.windows(2).filter(|pair| pair[1] == "serve");
+        let program = words.take(PROGRAM_WORDS).find_map(named);
+        if let Some(program) = program.or_else(|| serves().find_map(|pair| named(&pair[0]))) {
             return Some(self.engine(format!("the program is {program}")));
         }
         let is_module = |name: &str| name.split('.').next() == Some(self.package);
@@ -128,6 +131,8 @@ mod tests {
         for (words, shown) in [
             (&["vllm", "serve", "m"][..], "the program is vllm"),
             (&["env", "A=1", "/opt/bin/vllm", "serve"], "the program is vllm"),
+            (&["conda", "run", "-n", "x", "vllm", "serve", "m"], "the program is vllm"),
+            (&["numactl", "-N", "0", "-m", "0", "vllm", "serve", "m"], "the program is vllm"),
             (&["python3", "-u", "-m", "vllm.entrypoints.cli.main"], "vllm.entrypoints"),
             (&["python3.12", "-u", "-X", "dev", "mine.py", "--tp", "2"], "mine.py imports"),
             (&["torchrun", "--nproc-per-node", "2", "mine.py"], "mine.py imports"),
