@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use stage2_contract::control::{Answer, Start, Verb};
+use stage2_contract::order::IntoOrdered as _;
 use stage2_contract::text::numbers::counted;
 use stage2_contract::text::{instead, visible};
 use stage2_live::{FileState, Look, Options, Source, Watch, Watched, rank_in};
@@ -161,7 +162,7 @@ impl LiveSource {
             all => format!("{} targets", all.len()),
         };
         // In the order of their rows.
-        let titles: BTreeSet<String> = all.iter().map(Found::title).collect();
+        let titles: BTreeSet<String> = all.iter().map(Found::title).into_set();
         let title = titles.into_iter().collect::<Vec<_>>().join(", ");
         let addresses: Vec<_> = all.iter().filter_map(|found| found.port.clone()).collect();
         if addresses.len() > HOSTS {
@@ -245,7 +246,7 @@ impl LiveSource {
                 (process.host, process.pid) = (self.host.clone(), of.pid);
             }
         }
-        let known: BTreeSet<u32> = look.processes.iter().map(|of| of.pid).collect();
+        let known: BTreeSet<u32> = look.processes.iter().map(|of| of.pid).into_set();
         // Before the files are open, each that records has a row as well: a key acts on it.
         let has_row = |of: &&ProcessStatus| {
             let is_unread = records(&of.phase) && !self.files.is_read;

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use stage2_contract::order::IntoOrdered as _;
 use stage2_contract::text::{most_like, shorten, visible};
 
 use crate::question::Question;
@@ -205,7 +206,7 @@ fn push<T: PartialEq>(all: &mut Vec<T>, one: T) {
 }
 
 fn listed<'w>(words: impl Iterator<Item = &'w str>) -> String {
-    let words: BTreeSet<&str> = words.collect();
+    let words: BTreeSet<&str> = words.into_set();
     let mut shown: Vec<String> =
         words.iter().map(|word| format!("`{}`", shorten(&visible(word.as_bytes()), 40))).collect();
     if shown.len() > SHOWN {

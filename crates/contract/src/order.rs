@@ -5,6 +5,7 @@
 //! slower by a call for each comparison. What has an element for each kernel or range is sorted by `sort_by`.
 
 use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Stable sorts of a slice.
 pub trait Order<T> {
@@ -14,6 +15,39 @@ pub trait Order<T> {
     fn order_by_key<K: Ord>(&mut self, key: impl FnMut(&T) -> K);
     /// As `sort_by_cached_key`: each key is made once.
     fn order_by_cached_key<K: Ord>(&mut self, key: impl FnMut(&T) -> K);
+}
+
+/// Ordered maps and sets of what an iterator gives. `collect` sorts all of it first, with a sort of its own for every type;
+/// here each item is inserted.
+pub trait IntoOrdered: Iterator + Sized {
+    /// A set of the items.
+    fn into_set(self) -> BTreeSet<Self::Item>
+    where
+        Self::Item: Ord;
+    /// A map of the pairs; of pairs with the same key, the last one.
+    fn into_map<K: Ord, V>(self) -> BTreeMap<K, V>
+    where
+        Self: Iterator<Item = (K, V)>;
+}
+
+impl<I: Iterator> IntoOrdered for I {
+    fn into_set(self) -> BTreeSet<I::Item>
+    where
+        I::Item: Ord,
+    {
+        let mut set = BTreeSet::new();
+        set.extend(self);
+        set
+    }
+
+    fn into_map<K: Ord, V>(self) -> BTreeMap<K, V>
+    where
+        I: Iterator<Item = (K, V)>,
+    {
+        let mut map = BTreeMap::new();
+        map.extend(self);
+        map
+    }
 }
 
 impl<T> Order<T> for [T] {

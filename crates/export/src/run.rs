@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde::Deserialize;
+use stage2_contract::order::IntoOrdered as _;
 use stage2_contract::text::numbers::count;
 use stage2_contract::text::{listed, visible, visible_path};
 use stage2_contract::trace::Device;
@@ -213,7 +214,7 @@ impl Run {
     }
 
     fn clocks_of_hosts(&self, clocks: &[HostClock]) -> Option<String> {
-        let hosts: BTreeSet<String> = self.processes.iter().map(Process::host).collect();
+        let hosts: BTreeSet<String> = self.processes.iter().map(Process::host).into_set();
         if hosts.len() < 2 {
             return None;
         }

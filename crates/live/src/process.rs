@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
-use stage2_contract::order::Order as _;
+use stage2_contract::order::{IntoOrdered as _, Order as _};
 use stage2_contract::stats::Histogram;
 use stage2_contract::text::visible;
 use stage2_contract::trace::{
@@ -561,7 +561,7 @@ impl Process {
         let run = &self.slots.run;
         let warm = run[WARM].stages.iter();
         let warm = warm.filter(|(id, sum)| sum.steps > 0 && !self.overlaps_its_first(**id));
-        let warm: BTreeSet<u16> = warm.map(|(&id, _)| self.tables.whole_stage(id)).collect();
+        let warm: BTreeSet<u16> = warm.map(|(&id, _)| self.tables.whole_stage(id)).into_set();
         let Some(of) = run.iter().find(|of| of.ns > 0) else { return self.window() };
         let counts = |slot: &Slot, stage: u16| {
             !std::ptr::eq(slot, &run[COLD]) || !warm.contains(&self.tables.whole_stage(stage))

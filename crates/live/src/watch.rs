@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use stage2_contract::order::Order as _;
+use stage2_contract::order::{IntoOrdered as _, Order as _};
 use stage2_contract::text::{visible, visible_path};
 use stage2_contract::trace::{Losses, pieces};
 
@@ -428,7 +428,7 @@ impl Watch {
                 last.insert(identity, at);
             }
         }
-        let kept: BTreeSet<usize> = last.into_values().collect();
+        let kept: BTreeSet<usize> = last.into_values().into_set();
         let mut at = 0;
         let is_gone = |tracked: &mut Tracked| {
             at += 1;

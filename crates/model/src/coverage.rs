@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
-use stage2_contract::order::Order as _;
+use stage2_contract::order::{IntoOrdered as _, Order as _};
 
 /// Coverage of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -51,17 +51,17 @@ impl Coverage {
     /// Processes that these files are of, those alone that `is_meant` by their names: each window of a process has a file.
     pub fn processes_of(&self, is_meant: impl Fn(&str) -> bool) -> usize {
         let files = self.processes.iter().filter(|process| is_meant(&process.file));
-        files.map(ProcessCoverage::who).collect::<BTreeSet<_>>().len()
+        files.map(ProcessCoverage::who).into_set().len()
     }
 
     /// The ranges that GPU work was collected in, where some process did not collect it everywhere.
     pub fn ranges(&self) -> Option<String> {
         let has_filter = |process: &&ProcessCoverage| process.meta.contains_key(META_RANGES);
         let filters = self.processes.iter().filter_map(|process| process.meta.get(META_RANGES));
-        let distinct: BTreeSet<&str> = filters.map(String::as_str).collect();
-        let all: BTreeSet<_> = self.processes.iter().map(ProcessCoverage::who).collect();
+        let distinct: BTreeSet<&str> = filters.map(String::as_str).into_set();
+        let all: BTreeSet<_> = self.processes.iter().map(ProcessCoverage::who).into_set();
         let some: BTreeSet<_> =
-            self.processes.iter().filter(has_filter).map(ProcessCoverage::who).collect();
+            self.processes.iter().filter(has_filter).map(ProcessCoverage::who).into_set();
         let files = self.processes.iter().filter(has_filter).count();
         let of = match (some.len(), all.len()) {
             (0, _) => return None,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use sha2::{Digest, Sha256};
+use stage2_contract::order::IntoOrdered as _;
 use stage2_contract::text::KernelName;
 
 use crate::report::Report;
@@ -26,7 +27,7 @@ fn ids_of(hashes: Vec<String>) -> Vec<String> {
     sorted.sort_unstable();
     sorted.dedup();
     // What begins most alike stands side by side.
-    let mut lengths: BTreeMap<&str, usize> = sorted.iter().map(|hash| (*hash, ID_CHARS)).collect();
+    let mut lengths: BTreeMap<&str, usize> = sorted.iter().map(|hash| (*hash, ID_CHARS)).into_map();
     for pair in sorted.windows(2) {
         let &[one, other] = pair else { continue };
         let alike = one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other);

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 
-use stage2_contract::order::Order as _;
+use stage2_contract::order::{IntoOrdered as _, Order as _};
 use stage2_contract::stats::mean;
 use stage2_contract::text::listed;
 
@@ -87,7 +87,7 @@ pub fn stage_kernels(report: &Report) -> Vec<Kernel<'_>> {
     let of_stage = |row: &KernelRow| totals.get(row.stage.as_str()).copied().unwrap_or(0);
     let mut kernels =
         top_kernels(report, usize::MAX, |row| (row.stage.as_str(), row.name_index), of_stage);
-    let stages: BTreeSet<&str> = model_stages(report).map(|stage| stage.stage.as_str()).collect();
+    let stages: BTreeSet<&str> = model_stages(report).map(|stage| stage.stage.as_str()).into_set();
     kernels.order_by_key(|kernel| !stages.contains(kernel.row.stage.as_str()));
     kernels
 }

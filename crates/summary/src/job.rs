@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::late::{Call, Late};
 use crate::period::{Cell, Member, PERIOD_NS, Period, Stage, entry};
 use crate::tree::Inventory;
+use stage2_contract::order::IntoOrdered as _;
 
 /// Columns of the heat map. More minutes share a column.
 const COLUMNS: usize = 120;
@@ -443,7 +444,7 @@ impl Fold {
             .iter()
             .flat_map(|source| &source.members)
             .map(|member| (member.id, member))
-            .collect();
+            .into_map();
         let mut job = who(&members);
         let faults = &inventory.faults;
         let settled = &self.all.settled;
@@ -480,7 +481,7 @@ impl Fold {
         };
         job.clock_mhz = Some(self.all.clocks.median()).filter(|mhz| *mhz > 0);
         let mut late = self.late_ranks(&members);
-        let culprits: BTreeSet<u64> = self.series.keys().copied().collect();
+        let culprits: BTreeSet<u64> = self.series.keys().copied().into_set();
         job.passed_on = self.passed_on.difference(&culprits).count() as u64;
         job.common = common(&late, &members, rack);
         late.truncate(ROWS);
@@ -627,12 +628,12 @@ fn who(members: &BTreeMap<u64, &Member>) -> Job {
         for (what, version) in &member.versions {
             *entry(&mut versions, &visible(&format!("{what} {version}"))) += 1;
         }
-        let gpus: BTreeSet<&str> = member.gpus.iter().map(|(_, name)| name.as_str()).collect();
+        let gpus: BTreeSet<&str> = member.gpus.iter().map(|(_, name)| name.as_str()).into_set();
         for name in gpus {
             *entry(&mut versions, &visible(name)) += 1;
         }
     }
-    let hosts: BTreeSet<&str> = members.values().map(|member| member.host.as_str()).collect();
+    let hosts: BTreeSet<&str> = members.values().map(|member| member.host.as_str()).into_set();
     job.hosts = hosts.len() as u64;
     job.ranks = processes.len() as u64;
     let expected = job.expected.unwrap_or(0).min(1 << 24);
@@ -692,7 +693,7 @@ fn common(
         }
     }
     of_worst.retain(|_, ranks| ranks.len() > 1);
-    let mut of_all: BTreeMap<&str, u64> = of_worst.keys().map(|name| (name.as_str(), 0)).collect();
+    let mut of_all: BTreeMap<&str, u64> = of_worst.keys().map(|name| (name.as_str(), 0)).into_map();
     for member in members.values() {
         for name in traits(member) {
             of_all.get_mut(name.as_str()).into_iter().for_each(|count| *count += 1);

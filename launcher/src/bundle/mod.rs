@@ -19,6 +19,7 @@ use crate::plan;
 use crate::reports::Outcome;
 use crate::terminal::Terminal;
 use stage2_config::hydra::Node;
+use stage2_contract::order::IntoOrdered as _;
 use stage2_contract::text::numbers::{count, counted};
 use stage2_contract::text::{visible, visible_path};
 use stage2_contract::trace::pieces::piece_of;
@@ -345,11 +346,11 @@ fn for_each_file(dir: &Path, mut visit: impl FnMut(&std::fs::DirEntry)) {
 pub(crate) fn lost_traces(dir: &Path, record: &RunRecord) -> Option<String> {
     // A process may come from an export of nsys.
     let files = record.processes.iter().map(|process| process.file.as_str());
-    let told: BTreeSet<&str> = files.filter(|file| is_trace(file)).map(trace_name).collect();
+    let told: BTreeSet<&str> = files.filter(|file| is_trace(file)).map(trace_name).into_set();
     let folder = dir.join(COLLECTOR_DIR);
     let found = trace_files(&folder).unwrap_or_default();
     let names: Vec<_> = found.iter().filter_map(|path| path.file_name()?.to_str()).collect();
-    let there: BTreeSet<&str> = names.into_iter().map(trace_name).collect();
+    let there: BTreeSet<&str> = names.into_iter().map(trace_name).into_set();
     let gone: Vec<_> = told.difference(&there).collect();
     let first = visible(gone.first()?.as_bytes());
     let shown = visible_path(&folder);

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use nix::sys::signal::Signal;
 use serde_json::json;
+use stage2_contract::order::IntoOrdered as _;
 use stage2_contract::text::listed;
 use stage2_model::finding::{Id, Severity};
 use stage2_model::{Finding, PassStatus, Tool};
@@ -493,7 +494,7 @@ fn write_foreign_environment(dir: &Path, outcome: Option<&Outcome>) -> anyhow::R
     });
     let devices: Vec<_> = devices.collect();
     let tools = outcome.iter().flat_map(|outcome| &outcome.tools);
-    let tools: BTreeMap<_, _> = tools.map(|(name, version)| (name, of_version(version))).collect();
+    let tools: BTreeMap<_, _> = tools.map(|(name, version)| (name, of_version(version))).into_map();
     let environment = json!({
         "schema": 1,
         "simulated": outcome.is_some_and(|outcome| outcome.simulated),

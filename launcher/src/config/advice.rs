@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::ConfigError;
 use stage2_config::hydra::Origin;
+use stage2_contract::order::IntoOrdered as _;
 use stage2_contract::text::{did_you_mean, listed, most_like};
 
 /// Keys of Hydra workloads, and what is below them: those of ours that look alike stand elsewhere.
@@ -194,7 +195,7 @@ impl Keys {
     fn of_part(&self, dotted: &str) -> Option<String> {
         let (part, _) = dotted.rsplit_once('.')?;
         let inside = self.all().filter_map(|known| known.strip_prefix(part)?.strip_prefix('.'));
-        let inside: BTreeSet<&str> = inside.filter_map(|rest| rest.split('.').next()).collect();
+        let inside: BTreeSet<&str> = inside.filter_map(|rest| rest.split('.').next()).into_set();
         let near =
             most_like(dotted, self.all()).is_some_and(|near| within(near, part) && near != part);
         let names: Vec<&str> = inside.into_iter().collect();

@@ -18,6 +18,7 @@ use std::time::Duration;
 use clap::{Arg, ArgAction};
 use serde::{Deserialize, Serialize};
 
+use stage2_contract::order::IntoOrdered as _;
 use stage2_contract::text::{shorten, visible};
 use stage2_model::{ProcessRow, Tool};
 use stage2_read::threads::begin;
@@ -183,7 +184,7 @@ pub(crate) fn relevant_variables(
     inherited: impl Fn(&str) -> Option<OsString>,
 ) -> BTreeMap<String, String> {
     let own = VARIABLES.iter().filter_map(|name| Some(((*name).to_owned(), inherited(name)?)));
-    let mut found: BTreeMap<String, OsString> = own.collect();
+    let mut found: BTreeMap<String, OsString> = own.into_map();
     let is_env = |word: &OsString| Path::new(word).file_name().is_some_and(|name| name == "env");
     if let Some((_, words)) = command.split_first().filter(|(first, _)| is_env(first)) {
         let words: Vec<&str> = words.iter().map_while(|word| word.to_str()).collect();

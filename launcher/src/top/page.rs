@@ -32,7 +32,7 @@ use processes::{processes, sorted_processes, waits};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use runs::{of_members, part as part_of_run, run_numbers, runs};
-use stage2_contract::order::Order as _;
+use stage2_contract::order::{IntoOrdered as _, Order as _};
 use stage2_contract::stats::P99_VALUES;
 use stage2_contract::text::numbers::count;
 use stage2_contract::text::shorten;
@@ -552,7 +552,7 @@ fn rows_of_run(view: &View) -> Vec<Row> {
     let running = recorded(view);
     let windows = || shown(view).flat_map(|process| &process.window.stages);
     let of_engines: BTreeSet<&String> =
-        windows().filter(|of| of.1.steps_with_requests > 0).map(|of| of.0).collect();
+        windows().filter(|of| of.1.steps_with_requests > 0).map(|of| of.0).into_set();
     for process in shown(view) {
         let with_work =
             process.window.stages.iter().filter(|(_, sum)| sum.each().0 > 0 || sum.launches > 0);
@@ -604,7 +604,7 @@ fn rows_of_run(view: &View) -> Vec<Row> {
         let with_kernel: BTreeSet<&str> = kernels
             .filter(|of| view.state.is_wanted_kernel(&of.name, of.class))
             .map(|of| &*of.stage)
-            .collect();
+            .into_set();
         all.retain(|name, _| view.state.is_wanted(name) || with_kernel.contains(name));
     }
     let mut rows: Vec<Row> = all.into_values().collect();

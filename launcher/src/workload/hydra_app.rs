@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use stage2_contract::order::IntoOrdered as _;
 use stage2_read::files;
 
 use super::python::{MAX_SOURCE_BYTES, imports, module_file, program, roots};
@@ -148,7 +149,7 @@ impl Source {
             Some(name) => vec![name.to_owned()],
             None => self.program.iter().cloned().collect(),
         };
-        let mut seen: BTreeSet<String> = names.iter().cloned().collect();
+        let mut seen: BTreeSet<String> = names.iter().cloned().into_set();
         let mut called = Vec::new();
         while let Some(name) = names.pop() {
             let entry = self.entries.iter().find(|(_, own)| own.as_deref() == Some(name.as_str()));

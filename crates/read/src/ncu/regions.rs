@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use stage2_config::hydra::one_or_many;
+use stage2_contract::order::IntoOrdered as _;
 use stage2_contract::text::visible_path;
 use stage2_model::finding::Id;
 use stage2_model::regions::{Region, RegionTable, Scope, Totals};
@@ -155,11 +156,11 @@ fn regions<'a>(
         }
     }
     sums.retain(|_, sum| sum.inclusive.launches > 0);
-    let paths: BTreeSet<String> = sums.keys().cloned().collect();
+    let paths: BTreeSet<String> = sums.keys().cloned().into_set();
     let parents: BTreeMap<String, String> = sums
         .iter()
         .filter_map(|(path, sum)| Some((path.clone(), parent(&sum.stack, &paths)?)))
-        .collect();
+        .into_map();
     leave_out_inner_ranges(&mut sums, &parents, settings, findings);
     sums.iter()
         .map(|(path, sum)| {

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::{FxHashMap, FxHashSet};
+use stage2_contract::order::IntoOrdered as _;
 use stage2_contract::stats::BACK_TO_BACK_NS;
 use stage2_contract::trace::{
     self, GpuNs, GpuWork, HostCall, HostSample, HostSampling, HostStack, HostState, HostThread,
@@ -645,7 +646,7 @@ pub fn read_idle(capture: &mut ProcessCapture, libraries: &RangeNames) -> Result
     let sums = stages
         .into_iter()
         .map(|(path, stage)| (path, stage.sums(&pending, &any_work, &waits, with_moments)));
-    let sums: BTreeMap<PathIndex, StageIdle> = sums.collect();
+    let sums: BTreeMap<PathIndex, StageIdle> = sums.into_map();
     if let Some(host) = &mut capture.host {
         host.stages = sums;
     }
@@ -659,7 +660,7 @@ fn stage_samples(
 ) -> FxHashMap<PathIndex, StageSamples> {
     let threads = capture.host.iter().flat_map(|host| &host.threads);
     let launching: BTreeSet<u32> =
-        threads.filter(|(_, thread)| thread.launches).map(|(id, _)| *id).collect();
+        threads.filter(|(_, thread)| thread.launches).map(|(id, _)| *id).into_set();
     let mut members: FxHashMap<PathIndex, Members> = FxHashMap::default();
     for ((stage, thread), mut found) in std::mem::take(&mut pending.members) {
         let (samples, calls) = (&pending.samples, &pending.calls);

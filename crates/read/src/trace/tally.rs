@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
+use stage2_contract::order::IntoOrdered as _;
 use stage2_contract::stats::STEPS_COVER_PERCENT;
 use stage2_contract::trace::{
     Anchor, Field, FieldValue, GpuWork, NONE, Queue, RANGE_OUTSIDE, RANGE_UNKNOWN, Record, What,
@@ -427,7 +428,7 @@ impl Tally {
             let so_far = scaled.entry((top(key.path), is_kernel, sampled)).or_default();
             stats.scale(sampled, so_far);
         }
-        let mut captured: BTreeMap<_, _> = self.captured.into_iter().collect();
+        let mut captured: BTreeMap<_, _> = self.captured.into_iter().into_map();
         let mut scaled: HashMap<(PathIndex, Sampled), ScaledSum> = HashMap::new();
         for (&(path, _), captured) in &mut captured {
             let sampled = sampled(path);

@@ -11,6 +11,7 @@ use crate::inputs::section;
 use crate::llm::mfu::{Inputs, StageInput, utilisation};
 use crate::llm::preset::Model;
 use crate::roofline::hardware::{Catalogue, Hardware, resolve};
+use stage2_contract::order::IntoOrdered as _;
 use stage2_model::finding::Id;
 use stage2_model::{
     Absent, DeviceRow, Finding, ModelUse, Needs, Peaks, Report, Role, SampledRates, SampledUse,
@@ -148,7 +149,7 @@ fn peaks(
     let used = gpus(rows);
     let is_used = |device: &&DeviceRow| used.is_empty() || used.contains(&*device.device);
     let devices = report.devices.iter().filter(is_used);
-    let names: BTreeSet<&str> = devices.filter_map(|device| device.name.as_deref()).collect();
+    let names: BTreeSet<&str> = devices.filter_map(|device| device.name.as_deref()).into_set();
     let mut names = names.into_iter();
     // Cards of several kinds have no common peak.
     let name = names.next().filter(|_| names.next().is_none());

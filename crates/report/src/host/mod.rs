@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use indexmap::IndexSet;
 use rustc_hash::FxHashMap;
-use stage2_contract::order::Order as _;
+use stage2_contract::order::{IntoOrdered as _, Order as _};
 use stage2_contract::text::numbers::counted;
 use stage2_contract::text::visible;
 use stage2_contract::trace::NONE;
@@ -171,7 +171,7 @@ impl HostTotals {
         }
         let mut names = IndexSet::new();
         let mut stages: BTreeMap<&str, Stage> =
-            self.stages.into_iter().map(|(path, stage)| (label(path), stage)).collect();
+            self.stages.into_iter().map(|(path, stage)| (label(path), stage)).into_map();
         let finish = |row: &StageRow| {
             let stage = stages.remove(row.stage.as_str())?;
             Some(stage.finish(row, &self.frames, &self.processes, &mut names))
@@ -352,7 +352,7 @@ impl Part {
         idle.calls.iter().for_each(|(blocked, time)| self.blocked(blocked, time, reading));
         let threads = idle.by_cause.keys().map(|cause| cause.thread);
         let threads: BTreeSet<u32> =
-            threads.chain(idle.calls.keys().map(|blocked| blocked.thread)).collect();
+            threads.chain(idle.calls.keys().map(|blocked| blocked.thread)).into_set();
         self.several_threads |= threads.len() > 1;
     }
 
@@ -611,7 +611,7 @@ fn causes(
 ) -> (Vec<HostCause>, Vec<HostCause>) {
     let frame = |at: u32| frames.get_index(at as usize);
     let several = part.causes.values().flat_map(|found| found.by_process.keys());
-    let several = several.collect::<BTreeSet<_>>().len() > 1;
+    let several = several.into_set().len() > 1;
     let row = |function: Function<'_>| {
         let found = &function.sum;
         let (percent, error_percent) = shares.share(&found.sum, &found.exact, part);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::roofline::bound::{DURATION_RATIO_MOST, Evidence, one_launch, roofline};
-use stage2_contract::order::Order as _;
+use stage2_contract::order::{IntoOrdered as _, Order as _};
 use stage2_contract::text::visible;
 use stage2_model::finding::Id;
 use stage2_model::{
@@ -23,8 +23,8 @@ type Key<'t> = (&'t str, [u32; 3], [u32; 3], Option<u32>);
 /// Adds the counters to every row whose kernel, configuration and GPU ncu profiled: those of its
 /// stage, or else those of another one, which say so.
 pub(crate) fn attach(report: &mut Report, tables: &Tables, peaks: Option<&Peaks>) {
-    let of_ncu: BTreeSet<u32> = tables.kernels.iter().map(|kernel| kernel.key.device).collect();
-    let of_rows: BTreeSet<Option<u32>> = report.kernels.iter().map(device_number).collect();
+    let of_ncu: BTreeSet<u32> = tables.kernels.iter().map(|kernel| kernel.key.device).into_set();
+    let of_rows: BTreeSet<Option<u32>> = report.kernels.iter().map(device_number).into_set();
     let several = of_ncu.len() > 1 || of_rows.len() > 1;
     let number = |device: u32| several.then_some(device);
     let mut by_key: HashMap<Key<'_>, Vec<&KernelCounters>> = HashMap::new();

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::join::{META_INCOMPLETE, empty, is_simulated};
-use stage2_contract::order::Order as _;
+use stage2_contract::order::{IntoOrdered as _, Order as _};
 use stage2_contract::text::numbers::{count, ms3};
 use stage2_contract::text::{listed, visible};
 use stage2_contract::trace::pieces::ROTATE;
@@ -155,7 +155,7 @@ fn part(coverage: &Coverage) -> String {
         part = format!("; COLLECTED ONLY in {ranges}: GPU work elsewhere is in no number");
     }
     let samples = coverage.processes.iter().filter_map(|p| p.meta.get(META_SAMPLE));
-    let samples: BTreeSet<&str> = samples.map(String::as_str).collect();
+    let samples: BTreeSet<&str> = samples.map(String::as_str).into_set();
     let samples = samples.into_iter().collect::<Vec<_>>().join(", ");
     if !samples.is_empty() {
         part += &format!(

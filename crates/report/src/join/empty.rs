@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use crate::inputs::Doctor;
-use stage2_contract::order::Order as _;
+use stage2_contract::order::{IntoOrdered as _, Order as _};
 use stage2_contract::text::numbers::{count, counted};
 use stage2_contract::text::{listed, most_like, visible};
 use stage2_contract::trace::{GPU_OFF, ending};
@@ -155,7 +155,7 @@ pub(super) fn of_capture(capture: &Capture) -> Vec<EmptyReason> {
 }
 
 fn distinct<'v>(values: impl Iterator<Item = &'v String>) -> Vec<String> {
-    let values: BTreeSet<String> = values.map(|value| visible(value.as_bytes())).collect();
+    let values: BTreeSet<String> = values.map(|value| visible(value.as_bytes())).into_set();
     values.into_iter().collect()
 }
 

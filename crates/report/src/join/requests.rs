@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use stage2_contract::order::Order as _;
+use stage2_contract::order::{IntoOrdered as _, Order as _};
 use stage2_model::{
     EngineRequests, Report, RequestCost, RequestRow, Spread, StageEnergy, StepCost, TokenCost,
 };
@@ -316,7 +316,7 @@ pub(super) fn waiting_ns(process: &ProcessCapture, processes: &[ProcessCapture])
     }
     let index = processes.iter().position(|other| std::ptr::eq(other, process))?;
     let ids: BTreeSet<EngineId> =
-        found.numbered.iter().map(|step| engine_of(index, step.number)).collect();
+        found.numbered.iter().map(|step| engine_of(index, step.number)).into_set();
     let host = host_of(process);
     let alike = processes.iter().enumerate().filter(|(_, other)| host_of(other) == host);
     let mut waits: Vec<(u64, u64)> = Vec::new();
@@ -351,7 +351,7 @@ pub(crate) fn conclude(report: &mut Report, gpu_hour_dollars: Option<f64>) {
     let watts = |row: &StageEnergy| {
         Some((row.stage.clone(), row.mean_power_w.value()? / row.devices.len().max(1) as f64))
     };
-    let watts: BTreeMap<String, f64> = report.energy.iter().filter_map(watts).collect();
+    let watts: BTreeMap<String, f64> = report.energy.iter().filter_map(watts).into_map();
     let cost = report.engine.as_mut().and_then(|run| run.requests.as_mut()?.cost.as_mut());
     let Some(cost) = cost else { return };
     // Energy, J, and GPU time, ns, of prompt tokens and of the others.

@@ -10,6 +10,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use crate::ranks::MemberCall;
+use stage2_contract::order::IntoOrdered as _;
 
 /// The shortest and the longest slice, ns. Within the shortest, clocks that drift by 50 ppm move
 /// half a microsecond.
@@ -120,7 +121,7 @@ impl CommonClock {
     ) -> Self {
         let mut clock = Self { wall_ahead_ns: wall_ahead_ns.clone(), ..Self::default() };
         for set in sets.clone() {
-            let hosts: BTreeSet<usize> = set.iter().map(|made| made.by.host).collect();
+            let hosts: BTreeSet<usize> = set.iter().map(|made| made.by.host).into_set();
             for host in hosts {
                 *clock.weights.entry(host).or_default() += 1;
             }
@@ -257,7 +258,7 @@ impl SliceClock {
 
     /// What times of these hosts may be off by against each other; nothing where it is not known.
     pub(super) fn error_ns(&self, hosts: impl Iterator<Item = usize>) -> Option<u64> {
-        let distinct: BTreeSet<usize> = hosts.collect();
+        let distinct: BTreeSet<usize> = hosts.into_set();
         if distinct.len() < 2 {
             return Some(0);
         }

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use stage2_contract::order::Order as _;
+use stage2_contract::order::{IntoOrdered as _, Order as _};
 use stage2_contract::text::numbers::count;
 use stage2_contract::text::visible;
 use stage2_model::finding::Id;
@@ -217,7 +217,7 @@ fn number_by_communicator(processes: &mut [Process]) {
             .iter()
             .filter_map(|worker| worker.communicator.filter(|place| place.rank < place.members))
             .map(|place| (place.hash, place.rank))
-            .collect();
+            .into_set();
         let agrees = |worker: &&&mut Process| {
             let place = worker.communicator.map(|place| (place.rank, place.members));
             place.is_some() && place == worker.row.rank.zip(worker.row.world_size)

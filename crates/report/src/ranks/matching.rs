@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::ranks::clock::{CommonClock, HostCorrection, SliceClock, sum_of_largest_two};
 use crate::ranks::{Calls, Member, MemberCall};
+use stage2_contract::order::IntoOrdered as _;
 use stage2_contract::text::numbers::count;
 use stage2_model::Operation;
 use stage2_read::trace::collectives::NO_NUMBER;
@@ -129,7 +130,7 @@ pub(super) fn matching(calls: &Calls, ranks: Option<u64>) -> Matching<'_> {
         };
         by_key.entry(key).or_default().entry(made.member()).or_default().push(made);
     }
-    let everyone: BTreeSet<Member> = calls.all().map(MemberCall::member).collect();
+    let everyone: BTreeSet<Member> = calls.all().map(MemberCall::member).into_set();
     let unnamed = unnamed_group(calls, &known, &everyone, ranks);
     // Keys with a communicator come first.
     for (key, mut sequences) in by_key {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ranks::matching::{Collectives, Matching, Split, Unmatched};
 use crate::ranks::{Calls, Member, MemberCall};
-use stage2_contract::order::Order as _;
+use stage2_contract::order::{IntoOrdered as _, Order as _};
 use stage2_model::{
     CollectiveRow, LateDelays, LatePeriod, LateRow, LateSteps, Operation, UnmatchedRow,
 };
@@ -223,7 +223,7 @@ pub(super) fn late_rows<'l>(
     let mut instances: BTreeMap<u32, u32> = BTreeMap::new();
     let all = found.split.iter().flat_map(|split| &split.members);
     let warm = all.filter(|(made, ..)| made.call.instance > 0);
-    let with_warm: BTreeSet<u32> = warm.map(|(made, ..)| made.call.stage).collect();
+    let with_warm: BTreeSet<u32> = warm.map(|(made, ..)| made.call.stage).into_set();
     let is_cold = |split: &Split<'_>| {
         split
             .members

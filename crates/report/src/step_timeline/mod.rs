@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use crate::join::WholeCalls;
 use crate::join::kernels::direction;
 use indexmap::IndexSet;
-use stage2_contract::order::Order as _;
+use stage2_contract::order::{IntoOrdered as _, Order as _};
 use stage2_contract::stats::BACK_TO_BACK_NS;
 use stage2_contract::trace::{RANGE_OUTSIDE, ReadError};
 use stage2_model::finding::Id;
@@ -35,7 +35,7 @@ pub(crate) fn add(
 ) {
     let files: BTreeMap<String, TraceFile> = (capture.processes.into_iter())
         .map(|process| (process.file.clone(), TraceFile::of(process, libraries)))
-        .collect();
+        .into_map();
     report.step_timelines = timelines(report, &files, chosen(report));
     let mut replaced = BTreeSet::new();
     for timeline in &report.step_timelines {
@@ -398,7 +398,7 @@ impl StepEvents {
     /// thread uses, does not keep it from working.
     fn without_other_work(&self, gaps: Vec<TimelineGap>, begin_ns: i64) -> Vec<TimelineGap> {
         let since = |at: i64| u64::try_from(at.saturating_sub(begin_ns)).unwrap_or(0);
-        let own: BTreeSet<u32> = self.work.iter().map(|work| work.device).collect();
+        let own: BTreeSet<u32> = self.work.iter().map(|work| work.device).into_set();
         let spans = self.others.iter().filter(|(device, _)| own.contains(device));
         let spans = spans.map(|(_, span)| span).filter(|span| span.end_ns > begin_ns);
         let mut others: Vec<(u64, u64)> =
@@ -507,7 +507,7 @@ fn longest<T, L: Ord>(
 ) -> impl Iterator<Item = &T> {
     let mut by_length: Vec<usize> = (0..all.len()).collect();
     by_length.order_by_key(|at| all.get(*at).map(|one| Reverse(length(one))));
-    let kept: BTreeSet<usize> = by_length.into_iter().take(most).collect();
+    let kept: BTreeSet<usize> = by_length.into_iter().take(most).into_set();
     kept.into_iter().filter_map(|at| all.get(at))
 }
 

@@ -8,6 +8,7 @@ use crate::llm::preset::Model;
 use crate::llm::shape::Shape;
 use crate::workload_config::{FOLDER, NEW_TOKENS, Tree, Workload};
 use serde_json::Value;
+use stage2_contract::order::IntoOrdered as _;
 use stage2_model::finding::Id;
 use stage2_model::{Finding, TokenCounts};
 
@@ -47,7 +48,7 @@ fn switched_on(tree: &Tree, is_kind: impl Fn(&str) -> bool) -> Vec<String> {
         let (map, last) = leaf.rsplit_once('.')?;
         (SWITCHES.contains(&last) && is_kind(map)).then(|| map.to_owned())
     };
-    let maps: BTreeSet<String> = leaves.iter().filter_map(|leaf| switch(&leaf)).collect();
+    let maps: BTreeSet<String> = leaves.iter().filter_map(|leaf| switch(&leaf)).into_set();
     let on = |map: &String| {
         let keys = SWITCHES.iter().map(|switch| format!("{map}.{switch}"));
         let mut states = keys.filter_map(|key| Some((tree.value(&key)?.as_bool()?, key)));

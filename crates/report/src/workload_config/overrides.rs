@@ -6,6 +6,7 @@ use serde_json::Value as Json;
 
 use crate::workload_config::{FOLDER, Tree, Workload, shown, text_of};
 use stage2_config::hydra::{Action, Override, Value, hydra_key};
+use stage2_contract::order::IntoOrdered as _;
 use stage2_model::Finding;
 use stage2_model::finding::{Id, Severity};
 
@@ -19,7 +20,7 @@ const MAX_TOLD: usize = 8;
 pub fn overrides(workload: &Workload, argv: &[String], appended: &[String]) -> Vec<Finding> {
     let Some(tree) = &workload.tree else { return Vec::new() };
     let given = given(argv);
-    let keys: BTreeSet<&str> = given.iter().filter_map(|word| hydra_key(word)).collect();
+    let keys: BTreeSet<&str> = given.iter().filter_map(|word| hydra_key(word)).into_set();
     let leaves = tree.leaves();
     let mut findings = Vec::new();
     let mut checked = 0;

@@ -13,6 +13,7 @@ pub(crate) mod select;
 use std::collections::BTreeSet;
 
 use super::saw;
+use stage2_contract::order::IntoOrdered as _;
 use stage2_read::ncu::nvtx::{self, Label};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +26,6 @@ pub(crate) struct RangeTime {
 }
 
 pub(crate) fn ranges_seen(seen: &[RangeTime]) -> String {
-    let paths: BTreeSet<String> = seen.iter().map(|range| nvtx::path(&range.stack)).collect();
+    let paths: BTreeSet<String> = seen.iter().map(|range| nvtx::path(&range.stack)).into_set();
     saw(&paths.into_iter().collect::<Vec<_>>())
 }

@@ -15,7 +15,7 @@ use wildmatch::WildMatch;
 use super::config::Ncu;
 use super::expression::{Around, exact};
 use super::{RangeTime, ranges_seen};
-use stage2_contract::order::Order as _;
+use stage2_contract::order::{IntoOrdered as _, Order as _};
 use stage2_contract::text::{self, kernel_name};
 use stage2_model::finding::Id;
 use stage2_model::{Finding, Severity};
@@ -113,7 +113,7 @@ fn in_stage<'a>(
         return staged;
     }
     let outer = rows.iter().filter_map(|row| row.stage.split('/').next());
-    let known: BTreeSet<&str> = outer.filter(|range| !range.is_empty()).collect();
+    let known: BTreeSet<&str> = outer.filter(|range| !range.is_empty()).into_set();
     let known: Vec<&str> = known.into_iter().take(8).collect();
     selection.stage_occurred = false;
     selection.findings.push(Id::NcuChosen.graded(Severity::Warning, format!("ncu: no kernel ran in the stage {stage:?}: the top kernels of the whole run are profiled"),

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use ratatui::text::Line;
+use stage2_contract::order::IntoOrdered as _;
 use stage2_contract::text::numbers::counted;
 use stage2_contract::trace::CLOCK_LIMITS;
 use stage2_contract::trace::counters::{self, Names};
@@ -118,7 +119,7 @@ fn gpu_text(gpu: &GpuState) -> String {
 pub(super) fn counters(view: &View, height: usize, width: usize) -> Vec<Line<'static>> {
     let mut gpus: Vec<(String, Vec<String>)> = Vec::new();
     for process in &view.look.processes {
-        let devices: BTreeSet<u32> = process.counters.iter().map(|of| of.device).collect();
+        let devices: BTreeSet<u32> = process.counters.iter().map(|of| of.device).into_set();
         gpus.extend(devices.into_iter().map(|device| {
             let of: Vec<&Counter> =
                 process.counters.iter().filter(|of| of.device == device).collect();

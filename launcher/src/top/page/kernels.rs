@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ratatui::text::Line;
-use stage2_contract::order::Order as _;
+use stage2_contract::order::{IntoOrdered as _, Order as _};
 use stage2_contract::text::numbers::counted;
 use stage2_contract::text::shorten_kernel;
 use stage2_live::class_label;
@@ -62,7 +62,7 @@ pub(super) fn kernel_table(
     let Some(row) = row.filter(|_| height > 0) else { return Vec::new() };
     let (mut kernels, class_of) = kernels_of(view, row);
     // Those that are not looked for are a part of the sum.
-    let wanted: BTreeSet<&str> = kernels.iter().map(|(name, _)| *name).collect();
+    let wanted: BTreeSet<&str> = kernels.iter().map(|(name, _)| *name).into_set();
     let mut others = all_kernels(view, row).0;
     others.retain(|(name, _)| !wanted.contains(name));
     let mut classes: Vec<(u64, u8)> =

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use ratatui::style::{Color, Modifier};
 use ratatui::text::Line;
-use stage2_contract::order::Order as _;
+use stage2_contract::order::{IntoOrdered as _, Order as _};
 use stage2_contract::text::{shorten, visible};
 use stage2_live::{FileState, IN_PART, StageNumbers, Watched};
 use stage2_model::{HostCause, LATE_ERRORS_SURE};
@@ -114,7 +114,7 @@ pub(super) fn sorted_processes<'v>(view: &'v View, row: Option<&Row>) -> Vec<&'v
         ProcessOrder::Wait => {
             let waits = row.map(|row| waits(view, &row.name)).unwrap_or_default();
             let ids = view.look.processes.iter().map(id);
-            let waits: BTreeMap<_, _> = ids.zip(waits).collect();
+            let waits: BTreeMap<_, _> = ids.zip(waits).into_map();
             let of = |of| waits.get(&id(of)).copied().flatten().unwrap_or(f64::MAX);
             all.order_by(|a, b| of(a).total_cmp(&of(b)));
         }
@@ -230,7 +230,7 @@ pub(super) fn processes(
     let late: Vec<(&Row, &Watched, &str)> = of_stages
         .filter_map(|row| late_process(view, row).map(|(late, what)| (row, late, what)))
         .collect();
-    let waits: BTreeMap<_, _> = view.look.processes.iter().map(id).zip(waits).collect();
+    let waits: BTreeMap<_, _> = view.look.processes.iter().map(id).zip(waits).into_map();
     let has_waits = waits.values().any(Option::is_some);
     let by = view.state.processes_by;
     let sorted = sorted_processes(view, row);

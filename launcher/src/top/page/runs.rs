@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use stage2_contract::order::IntoOrdered as _;
 use stage2_contract::text::{shorten, visible};
 use stage2_live::{Look, Watched};
 
@@ -56,7 +57,7 @@ pub(super) fn names_apart<'n>(
     names: impl Iterator<Item = &'n str>,
     width: usize,
 ) -> BTreeMap<&'n str, String> {
-    let names: BTreeSet<&str> = names.collect();
+    let names: BTreeSet<&str> = names.into_set();
     let Some(first) = names.first() else { return BTreeMap::new() };
     let are_same = |at: usize| names.iter().all(|name| name.get(..at) == first.get(..at));
     let ends = first.char_indices().map(|(at, _)| at).take_while(|at| are_same(*at));
@@ -76,15 +77,15 @@ pub(super) fn names_apart<'n>(
     };
     let all = [words, common].map(|common| {
         let cut = names.iter().map(|name| (*name, cut(name, common)));
-        cut.collect::<BTreeMap<&str, String>>()
+        cut.into_map()
     });
-    let are_different =
-        |all: &BTreeMap<&str, String>| all.values().collect::<BTreeSet<_>>().len() == names.len();
+    let are_different = |all: &BTreeMap<&str, String>| all.values().into_set().len() == names.len();
     // The number at the end of a run's name tells it apart, and its date does not.
     let is_cut = |name: &&str| all[0][name].trim_start_matches('…').contains('…');
     let has_number = |name: &&str| last(name).chars().skip(1).all(|of| of.is_ascii_digit());
     if names.iter().any(|name| is_cut(name) && has_number(name)) {
-        let by_end: BTreeMap<&str, String> = names.iter().map(|name| (*name, last(name))).collect();
+        let by_end: BTreeMap<&str, String> =
+            names.iter().map(|name| (*name, last(name))).into_map();
         if are_different(&by_end) && by_end.values().all(|name| name.chars().count() <= width) {
             return by_end;
         }
@@ -144,8 +145,8 @@ fn are_one_job(one: &[&Watched], other: &[&Watched]) -> bool {
     let Some(mut ranks) = ranks else { return false };
     ranks.sort_unstable();
     let has_doubles = ranks.windows(2).any(|pair| pair.first() == pair.last());
-    let worlds: BTreeSet<Option<u64>> = all().map(|process| process.world).collect();
-    let hosts = |of: &[&Watched]| of.iter().map(|of| of.host.clone()).collect::<BTreeSet<_>>();
+    let worlds: BTreeSet<Option<u64>> = all().map(|process| process.world).into_set();
+    let hosts = |of: &[&Watched]| of.iter().map(|of| of.host.clone()).into_set();
     let is_one = match worlds.first().filter(|_| worlds.len() == 1) {
         Some(Some(world)) => ranks.len() as u64 <= *world,
         Some(None) => hosts(one).is_disjoint(&hosts(other)),

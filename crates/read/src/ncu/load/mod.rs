@@ -20,7 +20,7 @@ use counters::{key, pivot};
 pub use launch::{Launch, Quantity};
 use pages::{Found, Pages};
 use sheet::{Kind, Room, Sheet, Told, Unread};
-use stage2_contract::order::Order as _;
+use stage2_contract::order::{IntoOrdered as _, Order as _};
 use stage2_contract::text::visible_path;
 use stage2_model::Finding;
 use stage2_model::finding::Id;
@@ -93,7 +93,7 @@ where
         launches.order_by_key(|launch| (launch.id, launch.process_id));
         all.findings.append(&mut tables.findings);
         leave_out_other_gpus(&mut launches, &tables.devices, &mut all);
-        let here: BTreeSet<Key> = launches.iter().map(key).collect();
+        let here: BTreeSet<Key> = launches.iter().map(key).into_set();
         here.into_iter().for_each(|key| *keys.entry(key).or_default() += 1);
         all.launches.append(&mut launches);
     }

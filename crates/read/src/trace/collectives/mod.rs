@@ -10,6 +10,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use rustc_hash::FxHashMap;
+use stage2_contract::order::IntoOrdered as _;
 use stage2_contract::text::operation::{NcclField, field_of};
 use stage2_contract::trace::{RANGE_OUTSIDE, RangeOpen};
 use stage2_model::Operation;
@@ -601,7 +602,7 @@ impl Thinning {
         let mut sizes: BTreeMap<Kind, usize> = settled
             .iter()
             .map(|(kind, counts)| (*kind, left(counts, halved(&self.halvings, kind))))
-            .collect();
+            .into_map();
         let mut all: usize = sizes.values().sum();
         while all > limit / 2 && !is_last {
             let Some((kind, size)) = sizes.iter_mut().max_by_key(|(_, size)| **size) else { break };

@@ -10,6 +10,7 @@ use super::command::Filter;
 use super::expression::{self, Around, Expression, Frame};
 use super::{RangeTime, ranges_seen};
 use crate::tools::CommandEnd;
+use stage2_contract::order::IntoOrdered as _;
 use stage2_contract::text::numbers::count;
 use stage2_contract::text::{self, listed};
 use stage2_model::finding::Id;
@@ -343,7 +344,7 @@ pub(crate) fn nothing_passed(
     }
     let explained = asked.iter().take(LISTED);
     let causes: BTreeSet<String> =
-        explained.map(|text| cause(text, filter, start_end, seen)).collect();
+        explained.map(|text| cause(text, filter, start_end, seen)).into_set();
     let causes: Vec<String> = causes.into_iter().collect();
     let kernels = match filter.kernel_name {
         Some(_) => {
