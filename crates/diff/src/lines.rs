@@ -12,6 +12,7 @@ use crate::comparison::{
 };
 use crate::judged::{GONE, NOT_COMPARABLE, Verdict, either};
 use crate::next::next;
+use crate::parts::LAUNCH_GAPS;
 use crate::noise::{ALPHA, is_tested, largest_p, median, smallest_p};
 use crate::verdict::{NAME_LIMIT, STAGES, STEP, change_ns, is_unjudged, time_of, timed, versus};
 
@@ -44,13 +45,57 @@ fn advice(of: &Comparison, run: &str, first: &FirstStep) -> Option<String> {
     let window = stage.metric("window_ms").filter(|_| comparable)?;
     let (ns, per) = (change_ns(window)?, stage.per_word());
     Some(format!(
-        "{}: {}; measured: {} {} per {per}",
+        "{}: {}; measured: {} {} per {per}{}",
         folder_of(run),
         first.in_short,
         name(stage),
-        signed_time(ns)
+        signed_time(ns),
+        own_part(stage, first, ns)
     ))
 }
+
+/// What of the change the cause itself made that the advice was about, and everything else: `, less than estimated:
+/// priority -0.77 ms (gone), everything else +0.25 ms (mostly idle)`.
+fn own_part(stage: &StageChange, first: &FirstStep, ns: f64) -> String {
+    let promised = first.mean.as_ref().zip(first.factor);
+    let promised = promised.map(|(mean, factor)| (mean.ns as f64, mean.ns as f64 * (1.0 - 1.0 / factor)));
+    // A bound promises nothing.
+    let is_less = promised.zip(first.error_percent).is_some_and(|((mean, saved), error)| {
+        -ns < saved - error / 100.0 * mean
+    });
+    let less = if is_less { ", less than estimated" } else { "" };
+    let is_advised = |row: &&MetricChange| {
+        let Some((function, path)) = row.metric.strip_suffix(')').and_then(|it| it.rsplit_once(" ("))
+        else {
+            return false;
+        };
+        first.condition.contains(&format!("{function} ({}", folder_of(path)))
+    };
+    let gaps = || {
+        let is_gaps = first.removes.iter().any(|part| part.what == LAUNCH_GAPS);
+        stage.metric("launch_gaps_ms").filter(|_| is_gaps)
+    };
+    let Some(cause) = stage.host.iter().find(is_advised).or_else(gaps) else {
+        return less.to_owned();
+    };
+    let Some(of_cause) = change_ns(cause) else { return less.to_owned() };
+    let what = cause.metric.split(" (").next().unwrap_or_default();
+    let what = if cause.metric == "launch_gaps_ms" { LAUNCH_GAPS } else { what };
+    let gone = if cause.after == Some(0.0) { " (gone)" } else { "" };
+    let others = ns - of_cause;
+    let idle = stage.metric("idle_ms").and_then(change_ns).map(|idle| idle - of_cause);
+    let is_idle = idle.is_some_and(|idle| idle / others >= MOSTLY);
+    let idle = if is_idle { " (mostly idle)" } else { "" };
+    format!(
+        "{less}: {} {}{gone}, everything else {}{idle}",
+        shorten(what, NAME_LIMIT),
+        signed_time(of_cause),
+        signed_time(others)
+    )
+}
+
+/// Share of a change from which a part is most of it.
+const MOSTLY: f64 = 0.5;
 
 /// What a time is a part of; nothing where it is that of the whole step.
 fn part_of(metric: &MetricChange) -> &'static str {
@@ -478,7 +523,7 @@ fn noise(of: &Comparison) -> String {
         }
         (1, 1) => {
             format!(
-                "unknown from run to run; ± is that within the runs, at least 5 % of the larger value{}",
+                "± within runs, (min): 5 % of the larger value; run to run unknown{}",
                 not_judged(of)
             )
         }
