@@ -55,7 +55,7 @@ fn advice(of: &Comparison, run: &str, first: &FirstStep) -> Option<String> {
 }
 
 /// What of the change the cause itself made that the advice was about, and everything else: `, less than estimated:
-/// priority -0.77 ms (gone), everything else +0.25 ms (mostly idle)`.
+/// priority -0.77 ms (gone), everything else +0.25 ms (mostly idle)`; nothing where the cause did not change.
 fn own_part(stage: &StageChange, first: &FirstStep, ns: f64) -> String {
     let promised = first.mean.as_ref().zip(first.factor);
     let promised = promised.map(|(mean, factor)| (mean.ns as f64, mean.ns as f64 * (1.0 - 1.0 / factor)));
@@ -75,10 +75,11 @@ fn own_part(stage: &StageChange, first: &FirstStep, ns: f64) -> String {
         let is_gaps = first.removes.iter().any(|part| part.what == LAUNCH_GAPS);
         stage.metric("launch_gaps_ms").filter(|_| is_gaps)
     };
-    let Some(cause) = stage.host.iter().find(is_advised).or_else(gaps) else {
-        return less.to_owned();
+    let cause = stage.host.iter().find(is_advised).or_else(gaps);
+    let changed = cause.filter(|cause| cause.verdict.is_change());
+    let Some((cause, of_cause)) = changed.and_then(|cause| Some((cause, change_ns(cause)?))) else {
+        return String::new();
     };
-    let Some(of_cause) = change_ns(cause) else { return less.to_owned() };
     let what = cause.metric.split(" (").next().unwrap_or_default();
     let what = if cause.metric == "launch_gaps_ms" { LAUNCH_GAPS } else { what };
     let gone = if cause.after == Some(0.0) { " (gone)" } else { "" };
@@ -482,7 +483,7 @@ fn folder_of(label: &str) -> &str {
     label.rsplit_once('/').map_or(label, |(_, folder)| folder)
 }
 
-/// A run that should be recorded again, and how far it is from the others: `b1`, `1.54x as long as the other runs of its side (decode)`.
+/// A run that should be recorded again, and how far it is from the others: `b1`, `1.54x as long as the others (decode)`.
 pub(crate) fn outlier(of: &Comparison) -> Option<(String, String)> {
     let stages = timed(of);
     let times = stages.iter().filter_map(|stage| Some((stage, stage.time()?)));
@@ -505,7 +506,7 @@ pub(crate) fn outlier(of: &Comparison) -> Option<(String, String)> {
         found.map(|(run, factor)| {
             let folder = folder_of(&run.label);
             let others =
-                format!("{factor:.2}x as long as the other runs of its side ({})", stage.stage);
+                format!("{factor:.2}x as long as the others ({})", stage.stage);
             (folder.to_owned(), others)
         })
     };

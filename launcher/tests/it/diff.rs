@@ -43,7 +43,7 @@ fn runs_of_one_program_are_equal_and_a_longer_one_is_found() {
     let kernels = ["--fail-if", "decode.kernels>+0", "--fail-if", "decode.kernel_ms>+10%+0.1ms"];
     let words = [&["diff", "a", "b"], &kernels[..]].concat();
     let screen = contains(" call p50 ")
-        .and(contains("noise       unknown from run to run; ± is that within"));
+        .and(contains("noise       ± within runs, (min): 5 % of the larger"));
     let passed = contains("--fail-if 'decode.kernels>+0' passed for a → b");
     // The runs that are missing can be recorded as they stand.
     let record = "record      stage2-launch demo --run-dir before-2 -- --device simulated \\\n            --steps 4 && ";
@@ -228,7 +228,7 @@ fn the_first_line_says_whether_anything_changed() {
     let better = screen(&sandbox, &[&sides[..], &["--html", "better.html"]].concat());
     let page = common::read(&sandbox.path("better.html"));
     let told = headline(&page);
-    let said = "): decode is 1.39x faster (gone: idle: priority (sorting_scheduler.py), -0.89 ms); \
+    let said = "): decode is 1.39x faster (gone: priority (sorting_scheduler.py), idle -0.89 ms); \
                 mixed is 1.17x faster";
     assert!(told.contains(said) && !page.contains("Not confirmed"), "{told}");
     let single = ["vllm_server", "vllm_sorting"].map(sample);
@@ -236,13 +236,13 @@ fn the_first_line_says_whether_anything_changed() {
     sandbox.launch_strictly(&one).assert().success();
     let page = common::read(&sandbox.path("one.html"));
     let told = headline(&page);
-    let said = "Changed (one run per side): decode is 1.39x slower (new: idle: priority (sorting_scheduler.py), \
+    let said = "Changed (one run per side): decode is 1.39x slower (new: priority (sorting_scheduler.py), idle \
                 +0.89 ms)";
     assert!(told.starts_with(said), "{told}");
     assert!(page.contains("\n<p>Not confirmed by several runs.</p>\n"), "{told}");
     let said = "Better (4 vs 4 runs without overlap, p = 0.029): decode is 1.39x faster (gone:";
     assert!(
-        better.contains(said) && better.contains(" -28.2 % [-28.2, -28.2] better\n"),
+        better.contains(said) && better.contains(" -28.2 %  [-28.2, -28.2]  better\n"),
         "{better}"
     );
     assert!(

@@ -276,15 +276,15 @@ fn top(of: &Comparison, width: usize, most: (usize, usize), rows: Rows) -> Vec<S
     let caution = of.caution().unwrap_or_default();
     let mut lines = fitted(&caution, width - 1, most.0);
     lines.retain(|line| !line.is_empty());
-    // In few columns the rows have no room for all numbers.
-    let verdict = match width < NARROW {
-        true => of.verdict.clone(),
-        false => verdict_in_words(of, PART_CHARS),
-    };
-    lines.extend(fitted(&verdict, width - 1, most.1));
+    lines.extend(fitted(&verdict_of(of, width), width - 1, most.1));
     lines.push(String::new());
     lines.extend(stages(of, width, rows));
     lines
+}
+
+/// In few columns the rows have no room for all numbers, and the verdict has them.
+fn verdict_of(of: &Comparison, width: usize) -> String {
+    if width < NARROW { of.verdict.clone() } else { verdict_in_words(of, PART_CHARS) }
 }
 
 /// Which rows the stages have.
@@ -306,7 +306,7 @@ fn stages(of: &Comparison, width: usize, which: Rows) -> Vec<String> {
     let mut all = of.of_model();
     let others = all.split_off(STAGES.min(all.len()));
     let shown = &mut all;
-    shown.order_by_key(|stage| stage.other_work.is_some());
+    shown.order_by_key(|stage| of.unlike.is_empty() && stage.other_work.is_some());
     let with_latencies = which == Rows::All;
     let is_shown = |stage: &&&StageChange| which != Rows::Claimed || stage.other_work.is_none();
     let mut rows: Vec<[String; 5]> = Vec::new();
@@ -338,7 +338,12 @@ fn stages(of: &Comparison, width: usize, which: Rows) -> Vec<String> {
             (Presence::Vanished, _) => GONE,
             (Presence::Both, None) => match stage.own_text() {
                 Some(times) => {
-                    let word = not_comparable(stage);
+                    // The verdict may have the reason.
+                    let why = stage.other_work.as_deref().unwrap_or_default();
+                    let word = match verdict_of(of, width).contains(why) {
+                        true => NOT_COMPARABLE.to_owned(),
+                        false => not_comparable(stage),
+                    };
                     rows.push([name, format!("p50 {times}"), String::new(), String::new(), word]);
                     continue;
                 }
@@ -1138,7 +1143,7 @@ mod tests {
     fn a_median_that_went_the_other_way_is_explained() {
         let head = |of: &Comparison| {
             let stage = of.stages.iter().find(|stage| stage.stage == "decode").expect("a stage");
-            whole(stage, &stage.parts())
+            head_of(of, stage, &stage.parts())
         };
         let with = |mean: f64, median: [f64; 4]| {
             let mut of = four_of_each([80.0, 80.0], [1.0, 1.0], true);
