@@ -47,7 +47,13 @@ pub struct Fastest {
 impl Diff {
     /// These comparisons.
     pub fn of(comparisons: Vec<Comparison>, generator: String) -> Self {
-        Self { schema: SCHEMA.to_owned(), schema_version: SCHEMA_VERSION, generator, comparisons, fastest: None }
+        Self {
+            schema: SCHEMA.to_owned(),
+            schema_version: SCHEMA_VERSION,
+            generator,
+            comparisons,
+            fastest: None,
+        }
     }
 }
 

@@ -12,8 +12,8 @@ use crate::comparison::{
 };
 use crate::judged::{GONE, NOT_COMPARABLE, Verdict, either};
 use crate::next::next;
-use crate::parts::LAUNCH_GAPS;
 use crate::noise::{ALPHA, is_tested, largest_p, median, smallest_p};
+use crate::parts::LAUNCH_GAPS;
 use crate::verdict::{NAME_LIMIT, STAGES, STEP, change_ns, is_unjudged, time_of, timed, versus};
 
 const ABSENT: &str = "not known";
@@ -58,14 +58,16 @@ fn advice(of: &Comparison, run: &str, first: &FirstStep) -> Option<String> {
 /// priority -0.77 ms (gone), everything else +0.25 ms (mostly idle)`; nothing where the cause did not change.
 fn own_part(stage: &StageChange, first: &FirstStep, ns: f64) -> String {
     let promised = first.mean.as_ref().zip(first.factor);
-    let promised = promised.map(|(mean, factor)| (mean.ns as f64, mean.ns as f64 * (1.0 - 1.0 / factor)));
+    let promised =
+        promised.map(|(mean, factor)| (mean.ns as f64, mean.ns as f64 * (1.0 - 1.0 / factor)));
     // A bound promises nothing.
-    let is_less = promised.zip(first.error_percent).is_some_and(|((mean, saved), error)| {
-        -ns < saved - error / 100.0 * mean
-    });
+    let is_less = promised
+        .zip(first.error_percent)
+        .is_some_and(|((mean, saved), error)| -ns < saved - error / 100.0 * mean);
     let less = if is_less { ", less than estimated" } else { "" };
     let is_advised = |row: &&MetricChange| {
-        let Some((function, path)) = row.metric.strip_suffix(')').and_then(|it| it.rsplit_once(" ("))
+        let Some((function, path)) =
+            row.metric.strip_suffix(')').and_then(|it| it.rsplit_once(" ("))
         else {
             return false;
         };
@@ -505,8 +507,7 @@ pub(crate) fn outlier(of: &Comparison) -> Option<(String, String)> {
         let found = (0..values.len()).find_map(|at| Some((runs.get(at)?, factor(at)?)));
         found.map(|(run, factor)| {
             let folder = folder_of(&run.label);
-            let others =
-                format!("{factor:.2}x as long as the others ({})", stage.stage);
+            let others = format!("{factor:.2}x as long as the others ({})", stage.stage);
             (folder.to_owned(), others)
         })
     };

@@ -853,6 +853,25 @@ mod tests {
             assert!(table.contains(text), "{text}: {table}");
         }
         assert!(page.contains("<span class=\"word\">--scheduler-cls</span>"), "options are whole");
+        assert!(
+            table.replace('\u{a0}', " ").contains("<td data-of=\"± or\">± 5.0 % (min)<"),
+            "{table}"
+        );
+        // The verdict's request takes precedence over a stage that is not comparable.
+        let rows = |height| screen::screen(&diff.comparisons[0], 80, height).join("\n");
+        let at = |text: &str| rows(40).find(text).unwrap_or_else(|| panic!("{text}: {}", rows(40)));
+        assert!(at("\nrequest  p50 ") < at("\nprefill  p50 "));
+        assert!(at("  not comparable: 512 vs 811 prompt tokens\n") < at("\ndecode: mean"));
+        let request = diff.comparisons[0].run.iter_mut().find(|row| row.metric == "request_ms");
+        let request = request.expect("one");
+        request.verdict = stage2_diff::Verdict::Decreased;
+        diff.comparisons[0].differences.clear();
+        let low = screen::screen(&diff.comparisons[0], 80, 24).join("\n");
+        assert!(low.contains("a request is ") && low.contains("\nrequest  p50 "), "{low}");
+        assert!(
+            low.contains("\nnoise       ± within runs, (min): 5 % of the larger value"),
+            "{low}"
+        );
         let script =
             page.rsplit_once("<script>").and_then(|(_, rest)| rest.split_once("</script>"));
         let allowed = format!("script-src '{}'", hash(script.expect("a script").0));
@@ -884,6 +903,28 @@ mod tests {
         let time = of.stages[0].metrics.iter_mut().find(|row| row.metric == name);
         time.expect("it").after_runs = vec![15.4, 10.0, 10.1];
         assert!(html(&diff, &BTreeMap::new()).contains("; the means include b1, an outlier</h2>"));
+        let shown = screen::screen(&diff.comparisons[0], 120, 60).join("\n").replace('\n', " ");
+        assert!(shown.contains("; the means include b1, an outlier "), "{shown}");
+    }
+
+    #[test]
+    fn a_cause_that_no_bar_proves_is_probable() {
+        let (_, mut diff) = sample();
+        let of = &mut diff.comparisons[0];
+        assert!(
+            verdict_in_words(of, 60)
+                .contains(" (gone: priority (sorting_scheduler.py), idle -0.89 ms)")
+        );
+        for stage in &mut of.stages {
+            for cause in &mut stage.host {
+                cause.verdict = stage2_diff::Verdict::None;
+                cause.noise.method = stage2_diff::NoiseMethod::OneRunEach;
+                cause.word = "inconclusive".to_owned();
+                cause.after = cause.after.map(|ms| ms + 0.01);
+            }
+        }
+        let said = verdict_in_words(of, 60);
+        assert!(said.contains(" (probably GPU idle, -1.1"), "{said}");
     }
 
     #[test]

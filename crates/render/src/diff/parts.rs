@@ -3,8 +3,8 @@
 use stage2_contract::order::Order as _;
 use stage2_contract::text::{shorten, shorten_kernel, shorten_words};
 use stage2_diff::{
-    Comparison, OTHER_IDLE, PartChange, Parts, REST_OF_IDLE, StageChange, Verdict, WorkChange, signed,
-    signed_time,
+    Comparison, OTHER_IDLE, PartChange, Parts, REST_OF_IDLE, StageChange, Verdict, WorkChange,
+    signed, signed_time,
 };
 use stage2_model::OTHER_STAGES_WORK;
 

@@ -312,12 +312,12 @@ fn stages(of: &Comparison, width: usize, which: Rows) -> Vec<String> {
     let mut rows: Vec<[String; 5]> = Vec::new();
     // Those of tokens per second that say what the time does not.
     let mut deciding: Vec<usize> = Vec::new();
-    let is_shared =
-        shown.iter().chain(&others).any(|stage| stage.presence == Presence::Both);
+    let is_shared = shown.iter().chain(&others).any(|stage| stage.presence == Presence::Both);
     let request = of.run.iter().filter(|row| row.metric == "request_ms" && row.change.is_some());
     let request = request.filter(|_| with_latencies || words::requests(of).is_some());
     let request = request.zip(shown.iter()).next();
-    let request = request.map(|(total, stage)| row("request".to_owned(), "p50 ", total, "ms", stage));
+    let request =
+        request.map(|(total, stage)| row("request".to_owned(), "p50 ", total, "ms", stage));
     let comparable = shown.iter().filter(|stage| stage.other_work.is_none()).count();
     for (at, stage) in shown.iter().filter(is_shown).enumerate() {
         if at == comparable {
@@ -463,9 +463,10 @@ fn range(time: &MetricChange) -> Option<String> {
 const TO: &str = "–";
 const RANGE: &str = " (min–max)";
 
-/// Whether it says why it is not comparable, or is the range of the runs: such a row has no columns.
+/// Whether it has the reason why it is not comparable, or is the range of the runs: such a row has no columns.
 fn has_reason(row: &[String; 5]) -> bool {
-    row[1].ends_with(RANGE) || row[4].strip_prefix(NOT_COMPARABLE).is_some_and(|why| !why.is_empty())
+    row[1].ends_with(RANGE)
+        || row[4].strip_prefix(NOT_COMPARABLE).is_some_and(|why| !why.is_empty())
 }
 
 /// A row with its reason: shorter units where these fit its line, or else a line of its own for the reason.
@@ -474,7 +475,8 @@ fn with_reason(row: &[String; 5], first: usize, gap: &str, limit: usize) -> Vec<
     let head = |values: &str| format!("{name:first$}{gap}{values}");
     let short = why.trim_end_matches(" per step");
     let lines = [(values, &**why), (values, short), (&values.replace(" ms per ", " ms/"), short)];
-    let lines = lines.map(|(values, why)| format!("{}{GAP}{why}", head(values)).trim_end().to_owned());
+    let lines =
+        lines.map(|(values, why)| format!("{}{GAP}{why}", head(values)).trim_end().to_owned());
     match lines.into_iter().find(|line| line.chars().count() <= limit) {
         Some(line) => vec![line],
         None => {
@@ -1078,6 +1080,9 @@ mod tests {
     fn a_narrow_terminal_keeps_the_row_that_decides_the_verdict() {
         let of = four_of_each([80.0, 150.0], [1.0, 1.0], true);
         assert!(of.verdict.starts_with("Better (4 vs 4"), "{}", of.verdict);
+        let range =
+            |line: &String| line.contains(" 4 vs 4 runs: ") && line.ends_with(" ms (min–max)");
+        assert!(screen(&of, 80, 24).iter().any(range), "{:#?}", screen(&of, 80, 24));
         let lines = screen(&of, 60, 24);
         let at = lines.iter().position(|line| line.contains(" → 152.2 tokens/s"));
         let row = at.and_then(|at| lines.get(at + 1)).unwrap_or_else(|| panic!("{lines:#?}"));

@@ -3,8 +3,8 @@
 use stage2_contract::text::numbers::ABSENT;
 use stage2_contract::text::{code, plain};
 use stage2_diff::{
-    ComparedRun, Comparison, Diff, Fastest, GONE, MetricChange, MetricUnit, NOT_COMPARABLE, OwnTime,
-    Presence, StageChange,
+    ComparedRun, Comparison, Diff, Fastest, GONE, MetricChange, MetricUnit, NOT_COMPARABLE,
+    OwnTime, Presence, StageChange,
 };
 
 use super::tables::{
@@ -226,7 +226,7 @@ pub(super) struct Answer<'d> {
     found: Option<Fastest>,
 }
 
-/// The side that is fastest in the first stage beyond noise, as all pages say; nothing of a single pair.
+/// The side that is fastest in the first stage beyond noise, as on all pages; nothing of a single pair.
 pub fn fastest(diff: &Diff) -> Option<Fastest> {
     answer(diff)?.found
 }
