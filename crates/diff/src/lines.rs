@@ -58,8 +58,7 @@ fn advice(of: &Comparison, run: &str, first: &FirstStep) -> Option<String> {
 /// priority -0.77 ms (gone), everything else +0.25 ms (mostly idle)`; nothing where the cause did not change.
 fn own_part(stage: &StageChange, first: &FirstStep, ns: f64) -> String {
     let promised = first.mean.as_ref().zip(first.factor);
-    let promised =
-        promised.map(|(mean, factor)| (mean.ns as f64, mean.ns as f64 * (1.0 - 1.0 / factor)));
+    let promised = promised.map(|(mean, factor)| (mean.ns, mean.ns * (1.0 - 1.0 / factor)));
     // A bound promises nothing.
     let is_less = promised
         .zip(first.error_percent)
