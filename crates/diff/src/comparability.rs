@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use Severity::{Note, Warning};
-use stage2_contract::order::Order as _;
+use stage2_contract::order::{IntoOrdered as _, Order as _};
 use stage2_contract::text::numbers::{count, grouped};
 use stage2_contract::text::{listed, shorten, visible};
 use stage2_model::finding::Id;
@@ -152,7 +152,7 @@ fn kernels_of_graphs(report: &Report) -> impl Iterator<Item = String> {
     let stage = |path: &str| path.split('/').next().unwrap_or_default().to_owned();
     let numbers = &report.insight.stage_numbers;
     let shares = numbers.iter().filter_map(|row| Some((row.stage.as_str(), row.graph_percent?)));
-    let shares: BTreeMap<&str, f64> = shares.collect();
+    let shares: BTreeMap<&str, f64> = shares.into_map();
     let captured = report.graph_captures.iter().map(|row| stage(&row.replay_path));
     let captured: Vec<String> =
         captured.filter(|stage| !shares.contains_key(stage.as_str())).collect();
@@ -244,7 +244,7 @@ impl Topic {
 pub(crate) fn differences(before: &[Run<'_>], after: &[Run<'_>]) -> Vec<Difference> {
     let mut found = of_one_side(before, after);
     let (mut a, mut b) = (values(before), values(after));
-    let topics: BTreeSet<Topic> = a.keys().chain(b.keys()).cloned().collect();
+    let topics: BTreeSet<Topic> = a.keys().chain(b.keys()).cloned().into_set();
     for topic in topics {
         let (old, new) =
             (a.remove(&topic).unwrap_or_default(), b.remove(&topic).unwrap_or_default());
@@ -433,7 +433,7 @@ fn without_shared(
     none: &str,
     shown: impl Fn(String) -> String,
 ) -> BTreeSet<String> {
-    let known: BTreeSet<&str> = others.iter().flat_map(|text| text.split(between)).collect();
+    let known: BTreeSet<&str> = others.iter().flat_map(|text| text.split(between)).into_set();
     let own = |text: &String| {
         let own: Vec<&str> = text.split(between).filter(|part| !known.contains(part)).collect();
         if own.is_empty() { none.to_owned() } else { shown(own.join(between)) }
@@ -481,7 +481,7 @@ fn own_words(old: BTreeSet<String>, new: BTreeSet<String>) -> (BTreeSet<String>,
                 false => format!("… {}", words.join(" ")),
             }
         };
-        let words: BTreeSet<String> = commands.iter().cloned().map(own).collect();
+        let words: BTreeSet<String> = commands.iter().cloned().map(own).into_set();
         // They differ in the order of their words.
         if words.len() < commands.len() { commands } else { words }
     };
@@ -498,8 +498,7 @@ fn of_one_side(before: &[Run<'_>], after: &[Run<'_>]) -> Vec<Difference> {
         found.push(Difference { severity, what, before, after, meaning });
     };
     for (what, meaning, is) in OF_ONE_SIDE {
-        let [a, b] =
-            [before, after].map(|side| side.iter().filter_map(is).collect::<BTreeSet<_>>());
+        let [a, b] = [before, after].map(|side| side.iter().filter_map(is).into_set());
         if !a.is_empty() || !b.is_empty() {
             add(Warning, what, joined(a, "no"), joined(b, "no"), meaning);
         }
@@ -618,7 +617,7 @@ fn missing_stages(side: &[Run<'_>]) -> Option<String> {
     let mut runs_of: BTreeMap<&str, usize> = BTreeMap::new();
     for run in side {
         let rows = run.report.stages.iter().filter(|row| row.apart.is_none());
-        let names: BTreeSet<&str> = rows.map(|row| row.stage.as_str()).collect();
+        let names: BTreeSet<&str> = rows.map(|row| row.stage.as_str()).into_set();
         names.into_iter().for_each(|name| *runs_of.entry(name).or_default() += 1);
     }
     let missing: Vec<String> = runs_of
@@ -710,7 +709,7 @@ fn facts(report: &Report) -> Vec<(&'static str, Option<String>)> {
 }
 
 fn distinct(values: impl Iterator<Item = String>) -> Option<String> {
-    let values: BTreeSet<String> = values.collect();
+    let values: BTreeSet<String> = values.into_set();
     (!values.is_empty()).then(|| values.into_iter().collect::<Vec<_>>().join(", "))
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use stage2_contract::order::Order as _;
+use stage2_contract::order::{IntoOrdered as _, Order as _};
 use stage2_contract::text::visible;
 use stage2_model::{OTHER_STAGES_WORK, Report, Role, StageRow, Status, StepUnit};
 
@@ -196,12 +196,12 @@ fn stage(name: &str, sides: &[Vec<Gathering<'_>>; 2]) -> (usize, StageChange) {
     let works = || a.iter().chain(&b).map(|(_, work)| *work);
     let is_warm = works().all(tells_cold) && all.iter().all(|view| view.row.leaves_cold_out());
     let classes: BTreeSet<String> =
-        works().flat_map(|work| sums_by_class(work, false).into_keys()).collect();
+        works().flat_map(|work| sums_by_class(work, false).into_keys()).into_set();
     let values = |side: &[(StageView<'_>, &StageWork)]| -> Vec<_> {
         let of = |(view, work): &(StageView<'_>, &StageWork)| {
             let units = basis.units(view, is_warm);
             let none = classes.iter().map(|class| (class.clone(), KernelTime::default()));
-            let mut times: BTreeMap<String, KernelTime> = none.collect();
+            let mut times: BTreeMap<String, KernelTime> = none.into_map();
             if let Some(units) = units {
                 let sums = sums_by_class(work, units.is_warm).into_iter();
                 times.extend(sums.map(|(class, time)| (class, time.per(units.of_work))));
@@ -333,7 +333,7 @@ fn unlike_times(sides: [&StageSide<'_>; 2]) -> Option<([OwnTime; 2], String)> {
         return None;
     }
     let joined = |side: &[(Unit, f64)], text: fn(Unit) -> &'static str| {
-        let texts: BTreeSet<&str> = side.iter().map(|(unit, _)| text(*unit)).collect();
+        let texts: BTreeSet<&str> = side.iter().map(|(unit, _)| text(*unit)).into_set();
         (texts.len(), texts.into_iter().collect::<Vec<_>>().join(" or "))
     };
     let own = times.each_ref().map(|side| {

@@ -27,12 +27,33 @@ pub struct Diff {
     pub generator: String,
     /// The comparisons, in the order of the command line.
     pub comparisons: Vec<Comparison>,
+    /// Of three sides or more: the one that is fastest beyond noise; null: none is known to be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fastest: Option<Fastest>,
+}
+
+/// The fastest of several sides.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Fastest {
+    /// The stage whose time decides: the first one.
+    pub stage: String,
+    /// The runs of the side, as the user called them.
+    pub runs: Vec<String>,
+    /// How many times faster than the first side the stage is; null: it is the first side.
+    pub times_faster: Option<f64>,
 }
 
 impl Diff {
     /// These comparisons.
     pub fn of(comparisons: Vec<Comparison>, generator: String) -> Self {
-        Self { schema: SCHEMA.to_owned(), schema_version: SCHEMA_VERSION, generator, comparisons }
+        Self {
+            schema: SCHEMA.to_owned(),
+            schema_version: SCHEMA_VERSION,
+            generator,
+            comparisons,
+            fastest: None,
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::comparison::{is_nothing, signed};
 use crate::noise::is_wide;
+use stage2_contract::order::IntoOrdered as _;
 
 /// What a comparison of two numbers comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -177,7 +178,7 @@ impl Noise {
 
 /// Reasons, each once: `one value per run, or ± over 2x`; nothing of none.
 pub(crate) fn either(reasons: impl Iterator<Item = &'static str>) -> Option<String> {
-    let reasons: std::collections::BTreeSet<&str> = reasons.collect();
+    let reasons: std::collections::BTreeSet<&str> = reasons.into_set();
     let reasons: Vec<&str> = reasons.into_iter().rev().collect();
     (!reasons.is_empty()).then(|| reasons.join(", or "))
 }

@@ -13,6 +13,7 @@ use crate::comparison::{
 use crate::judged::{GONE, NOT_COMPARABLE, Verdict, either};
 use crate::next::next;
 use crate::noise::{ALPHA, is_tested, largest_p, median, smallest_p};
+use crate::parts::LAUNCH_GAPS;
 use crate::verdict::{NAME_LIMIT, STAGES, STEP, change_ns, is_unjudged, time_of, timed, versus};
 
 const ABSENT: &str = "not known";
@@ -44,13 +45,59 @@ fn advice(of: &Comparison, run: &str, first: &FirstStep) -> Option<String> {
     let window = stage.metric("window_ms").filter(|_| comparable)?;
     let (ns, per) = (change_ns(window)?, stage.per_word());
     Some(format!(
-        "{}: {}; measured: {} {} per {per}",
+        "{}: {}; measured: {} {} per {per}{}",
         folder_of(run),
         first.in_short,
         name(stage),
-        signed_time(ns)
+        signed_time(ns),
+        own_part(stage, first, ns)
     ))
 }
+
+/// What of the change the cause itself made that the advice was about, and everything else: `, less than estimated:
+/// priority -0.77 ms (gone), everything else +0.25 ms (mostly idle)`; nothing where the cause did not change.
+fn own_part(stage: &StageChange, first: &FirstStep, ns: f64) -> String {
+    let promised = first.mean.as_ref().zip(first.factor);
+    let promised = promised.map(|(mean, factor)| (mean.ns, mean.ns * (1.0 - 1.0 / factor)));
+    // A bound promises nothing.
+    let is_less = promised
+        .zip(first.error_percent)
+        .is_some_and(|((mean, saved), error)| -ns < saved - error / 100.0 * mean);
+    let less = if is_less { ", less than estimated" } else { "" };
+    let is_advised = |row: &&MetricChange| {
+        let Some((function, path)) =
+            row.metric.strip_suffix(')').and_then(|it| it.rsplit_once(" ("))
+        else {
+            return false;
+        };
+        first.condition.contains(&format!("{function} ({}", folder_of(path)))
+    };
+    let gaps = || {
+        let is_gaps = first.removes.iter().any(|part| part.what == LAUNCH_GAPS);
+        stage.metric("launch_gaps_ms").filter(|_| is_gaps)
+    };
+    let cause = stage.host.iter().find(is_advised).or_else(gaps);
+    let changed = cause.filter(|cause| cause.verdict.is_change());
+    let Some((cause, of_cause)) = changed.and_then(|cause| Some((cause, change_ns(cause)?))) else {
+        return String::new();
+    };
+    let what = cause.metric.split(" (").next().unwrap_or_default();
+    let what = if cause.metric == "launch_gaps_ms" { LAUNCH_GAPS } else { what };
+    let gone = if cause.after == Some(0.0) { " (gone)" } else { "" };
+    let others = ns - of_cause;
+    let idle = stage.metric("idle_ms").and_then(change_ns).map(|idle| idle - of_cause);
+    let is_idle = idle.is_some_and(|idle| idle / others >= MOSTLY);
+    let idle = if is_idle { " (mostly idle)" } else { "" };
+    format!(
+        "{less}: {} {}{gone}, everything else {}{idle}",
+        shorten(what, NAME_LIMIT),
+        signed_time(of_cause),
+        signed_time(others)
+    )
+}
+
+/// Share of a change from which a part is most of it.
+const MOSTLY: f64 = 0.5;
 
 /// What a time is a part of; nothing where it is that of the whole step.
 fn part_of(metric: &MetricChange) -> &'static str {
@@ -437,7 +484,7 @@ fn folder_of(label: &str) -> &str {
     label.rsplit_once('/').map_or(label, |(_, folder)| folder)
 }
 
-/// A run that should be recorded again, and how far it is from the others: `b1`, `1.54x as long as the other runs of its side (decode)`.
+/// A run that should be recorded again, and how far it is from the others: `b1`, `1.54x as long as the others (decode)`.
 pub(crate) fn outlier(of: &Comparison) -> Option<(String, String)> {
     let stages = timed(of);
     let times = stages.iter().filter_map(|stage| Some((stage, stage.time()?)));
@@ -459,8 +506,7 @@ pub(crate) fn outlier(of: &Comparison) -> Option<(String, String)> {
         let found = (0..values.len()).find_map(|at| Some((runs.get(at)?, factor(at)?)));
         found.map(|(run, factor)| {
             let folder = folder_of(&run.label);
-            let others =
-                format!("{factor:.2}x as long as the other runs of its side ({})", stage.stage);
+            let others = format!("{factor:.2}x as long as the others ({})", stage.stage);
             (folder.to_owned(), others)
         })
     };
@@ -478,7 +524,7 @@ fn noise(of: &Comparison) -> String {
         }
         (1, 1) => {
             format!(
-                "unknown from run to run; ± is that within the runs, at least 5 % of the larger value{}",
+                "± within runs, (min): 5 % of the larger value; run to run unknown{}",
                 not_judged(of)
             )
         }

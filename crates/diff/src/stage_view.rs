@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use stage2_contract::order::IntoOrdered as _;
 use stage2_model::{
     EngineRequests, Figure, HostStage, P99_VALUES, PathRow, Report, Role, Rule, StageAnswer,
     StageEnergy, StageRow, StageUtilisation, StepTimes, StepUnit, WindowSplit,
@@ -85,7 +86,7 @@ impl<'r> StageView<'r> {
         let host = report.host.iter().flat_map(|host| &host.stages).collect::<Vec<_>>();
         let host = first_by(host, |host| &host.stage);
         let said = report.insight.takeaways.iter().filter(|said| said.rule == Rule::HostAhead);
-        let ahead: BTreeSet<&str> = said.filter_map(|said| said.stage.as_deref()).collect();
+        let ahead: BTreeSet<&str> = said.filter_map(|said| said.stage.as_deref()).into_set();
         let paths = first_by(&report.paths, |row| &row.path);
         let has_requests = report.stages.iter().any(|row| is_first_token_range(&row.stage))
             || report.engine.as_ref().is_some_and(|run| run.requests.is_some());

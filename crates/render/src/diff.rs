@@ -168,6 +168,7 @@ const COMMAND: &str = "stage2-launch ";
 
 pub use page::html;
 pub use screen::WIDTH;
+pub use sides::fastest;
 
 /// One screen, of so many columns and, if possible, lines. Of three sides or more it has their table, and the pairs are on
 /// the whole page.
@@ -175,7 +176,7 @@ pub fn screens(diff: &Diff, width: usize, height: usize) -> String {
     if let Some(first) = sides::first(diff) {
         let mut heading = aligned(&format!("# {}\n", plain(&sides::heading(first))), width);
         if let Some(answer) = sides::answer(diff) {
-            heading.push_str(&screen::items(&[answer], width, 2));
+            heading.push_str(&screen::items(&[answer.text], width, 2));
         }
         let with = |(stages, lines): &(usize, usize)| {
             let verdicts = match *lines {
@@ -203,7 +204,8 @@ pub fn screens(diff: &Diff, width: usize, height: usize) -> String {
 fn all_sides(diff: &Diff) -> String {
     let heading = sides::first(diff).map(sides::heading);
     heading.map_or_else(String::new, |heading| {
-        let verdicts = sides::answer(diff).into_iter().chain(pair_answers(diff));
+        let answer = sides::answer(diff).map(|answer| answer.text);
+        let verdicts = answer.into_iter().chain(pair_answers(diff));
         let verdicts: String = verdicts.map(|text| format!("- {}\n", plain(&text))).collect();
         let table = sides::table(diff, sides::STAGES);
         format!("# {}\n\n{verdicts}\n{table}", plain(&heading))
@@ -288,10 +290,6 @@ fn answered(of: &Comparison) -> String {
     with_doubts(of, words::verdict_in_words(of, screen::PART_CHARS))
 }
 
-fn said(of: &Comparison) -> String {
-    with_doubts(of, of.verdict.clone())
-}
-
 /// The verdict of a comparison behind what forbids it, and before what else has to be known.
 fn with_doubts(of: &Comparison, verdict: String) -> String {
     let caveats = || {
@@ -309,10 +307,11 @@ fn with_doubts(of: &Comparison, verdict: String) -> String {
 /// The verdict of each comparison with its caveats, a line each; of several, with its runs.
 pub fn verdicts(diff: &Diff) -> String {
     match diff.comparisons.as_slice() {
-        [of] => said(of) + "\n",
+        [of] => answered(of) + "\n",
         pairs => {
-            let of_pair = |of: &Comparison| format!("{}: {}", page_title(of), said(of));
-            let all = sides::answer(diff).into_iter().chain(pairs.iter().map(of_pair));
+            let of_pair = |of: &Comparison| format!("{}: {}", page_title(of), answered(of));
+            let answer = sides::answer(diff).map(|answer| answer.text);
+            let all = answer.into_iter().chain(pairs.iter().map(of_pair));
             all.map(|text| text + "\n").collect()
         }
     }

@@ -516,7 +516,9 @@ fn diff_of(
     });
     let compared: Result<Vec<_>, _> = compared.collect();
     let compared = compared.map_err(|error| Failure::NoResult(error.to_string()))?;
-    Ok(Diff::of(compared, GENERATOR.to_owned()))
+    let mut diff = Diff::of(compared, GENERATOR.to_owned());
+    diff.fastest = stage2_render::diff::fastest(&diff);
+    Ok(diff)
 }
 
 impl Input {

@@ -42,8 +42,8 @@ fn runs_of_one_program_are_equal_and_a_longer_one_is_found() {
     });
     let kernels = ["--fail-if", "decode.kernels>+0", "--fail-if", "decode.kernel_ms>+10%+0.1ms"];
     let words = [&["diff", "a", "b"], &kernels[..]].concat();
-    let screen = contains(" call p50 ")
-        .and(contains("noise       unknown from run to run; ± is that within"));
+    let screen =
+        contains(" call p50 ").and(contains("noise       ± within runs, (min): 5 % of the larger"));
     let passed = contains("--fail-if 'decode.kernels>+0' passed for a → b");
     // The runs that are missing can be recorded as they stand.
     let record = "record      stage2-launch demo --run-dir before-2 -- --device simulated \\\n            --steps 4 && ";
@@ -228,7 +228,7 @@ fn the_first_line_says_whether_anything_changed() {
     let better = screen(&sandbox, &[&sides[..], &["--html", "better.html"]].concat());
     let page = common::read(&sandbox.path("better.html"));
     let told = headline(&page);
-    let said = "): decode is 1.39x faster (gone: idle: priority (sorting_scheduler.py), -0.89 ms); \
+    let said = "): decode is 1.39x faster (gone: priority (sorting_scheduler.py), idle -0.89 ms); \
                 mixed is 1.17x faster";
     assert!(told.contains(said) && !page.contains("Not confirmed"), "{told}");
     let single = ["vllm_server", "vllm_sorting"].map(sample);
@@ -236,13 +236,13 @@ fn the_first_line_says_whether_anything_changed() {
     sandbox.launch_strictly(&one).assert().success();
     let page = common::read(&sandbox.path("one.html"));
     let told = headline(&page);
-    let said = "Changed (one run per side): decode is 1.39x slower (new: idle: priority (sorting_scheduler.py), \
+    let said = "Changed (one run per side): decode is 1.39x slower (new: priority (sorting_scheduler.py), idle \
                 +0.89 ms)";
     assert!(told.starts_with(said), "{told}");
     assert!(page.contains("\n<p>Not confirmed by several runs.</p>\n"), "{told}");
     let said = "Better (4 vs 4 runs without overlap, p = 0.029): decode is 1.39x faster (gone:";
     assert!(
-        better.contains(said) && better.contains(" -28.2 % [-28.2, -28.2] better\n"),
+        better.contains(said) && better.contains(" -28.2 %  [-28.2, -28.2]  better\n"),
         "{better}"
     );
     assert!(
@@ -269,7 +269,12 @@ fn the_first_line_says_whether_anything_changed() {
     // What was promised stands next to what was measured, above the reasons for doubt.
     let advice = "</p>\n</div>\n<dl>\n<div><dt>advice</dt>";
     let warning = "<div class=\"fair\"><dt>comparable</dt>";
-    let is_there = [advice, "; measured:<wbr> decode ", warning].map(|part| page.contains(part));
+    // So does what the cause itself made.
+    let own = ": priority -0.89 ms (gone), everything else -0.29 ms (mostly idle)";
+    let plain = page.replace("<wbr>", "").replace('\u{a0}', " ");
+    assert!(plain.contains(own), "{:?}", plain.split("; measured:").nth(1));
+    let parts = [advice, "; measured:<wbr> decode ", warning];
+    let is_there = parts.map(|part| page.contains(part));
     assert!(page.contains("<div class=\"good\">") && is_there == [true; 3], "{is_there:?}");
     // What shares a bar is a table as well.
     assert!(page.contains(" smaller parts, one by one</summary>"), "{page}");
@@ -344,6 +349,32 @@ fn a_quiet_comparison_keeps_what_would_mislead_without_it() {
     let decided = ["diff", "-q", &a, &b, "--fail-if", "mixed.step_ms>+500%"];
     let assert = sandbox.launch_strictly(&decided).assert().success();
     assert!(!lossy(&assert.get_output().stderr).contains("not decided"));
+    let said = lossy(&sandbox.launch_strictly(&decided).assert().get_output().stdout);
+    let same = "Changed (one run per side): decode is 1.39x slower (new: priority";
+    assert!(said.starts_with(same), "{said}");
+}
+
+#[test]
+fn the_fastest_of_three_sides_is_named_everywhere() {
+    let sandbox = Sandbox::new();
+    let [a, b] = ["vllm_sorting", "vllm_server"].map(sample);
+    let copies = four_runs(&sandbox, "vllm_sorting");
+    let words = [&*a, &copies[0], &b];
+    let json = json_of(&sandbox, &words);
+    assert_eq!(json["fastest"]["runs"], json!([b]), "{}", json["fastest"]);
+    assert_eq!(json["fastest"]["stage"], "decode");
+    let said =
+        "vllm_server is fastest (one run per side): decode is 1.39x faster than vllm_sorting";
+    let page = screen(&sandbox, &[&words[..], &["--html", "three.html"]].concat());
+    assert!(page.replace("\n  ", " ").contains(said), "{page}");
+    let page = common::read(&sandbox.path("three.html"));
+    assert_eq!(headline(&page), said);
+    let card = page.split("<div class=\"answer\">").nth(1).expect("a card");
+    let card = card.split("<h2>").next().expect("its end");
+    let parts = ["<div class=\"fair\">", "Not confirmed by several runs.", "<dt>next</dt>"];
+    assert!(parts.iter().all(|part| card.contains(part)), "{card}");
+    let alone = json_of(&sandbox, &[&a, &b]);
+    assert!(alone.get("fastest").is_none(), "of one pair there is none");
 }
 
 #[test]

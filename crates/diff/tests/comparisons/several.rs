@@ -179,7 +179,7 @@ fn a_run_far_from_the_others_of_its_side_is_named() {
         line(&diff(&before.each_ref(), &after.each_ref(), &[], false), "comparable")
     };
     let far = found(15.15);
-    assert!(far.contains(" takes 1.50x as long as the other runs of its side (decode)"), "{far}");
+    assert!(far.contains(" takes 1.50x as long as the others (decode)"), "{far}");
     assert!(!found(10.9).contains("as long as the other runs"), "less than 10 %");
     let two =
         diff(&[&before[0], &before[1]], &[&before[2], &slower(before[3].clone())], &[], false);

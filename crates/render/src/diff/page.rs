@@ -60,7 +60,17 @@ pub fn html(diff: &Diff, links: &BTreeMap<String, String>) -> String {
                 format!("<h1>{}</h1>\n", breakable(&sides::heading(first)))
             });
             let answer = sides::answer(diff).map_or_else(String::new, |answer| {
-                format!("<div class=\"answer\">\n<div class=\"plain\">\n<p class=\"verdict\">{}</p>\n</div>\n</div>\n", breakable(&answer))
+                let open = if answer.is_single { UNCONFIRMED } else { "" };
+                let next = screen::text_of_all(diff);
+                let next = match next.is_empty() {
+                    true => next,
+                    false => format!("<dl>\n<div><dt>next</dt><dd>{}</dd></div>\n</dl>\n", with_command(&next)),
+                };
+                format!(
+                    "<div class=\"answer\">\n<div class=\"{}\">\n<p class=\"verdict\">{}</p>\n{open}</div>\n{next}</div>\n",
+                    answer.of.map_or(if answer.is_single { "fair" } else { "plain" }, kind),
+                    breakable(&answer.text)
+                )
             });
             let mut stages = sides::on_page(diff).into_iter().map(|stage| of_sides(&stage));
             let first = stages.next().unwrap_or_default();
@@ -88,7 +98,7 @@ pub fn html(diff: &Diff, links: &BTreeMap<String, String>) -> String {
 
 /// A stage on all sides: its table, with a bar for each time and what noise allows; all begin at 0.
 fn of_sides(stage: &sides::OnPage) -> String {
-    let html = marked(&stage.table);
+    let html = by_column(&marked(&stage.table));
     let caption = match stage.caption.is_empty() {
         true => String::new(),
         false => format!("<p class=\"legend\">{}</p>\n", breakable(&stage.caption)),
@@ -120,10 +130,10 @@ fn of_sides(stage: &sides::OnPage) -> String {
     // Behind the name of each side.
     let html = html.replacen("<table>", "<table class=\"strips sides\">", 1);
     let html = html.replacen("</th>", "</th><th></th>", 1);
-    let mut rows = html.split("<tr><td>");
+    let mut rows = html.split("<tr><td");
     let mut out = rows.next().unwrap_or_default().to_owned();
     for (row, bar) in rows.zip(stage.bars.iter().enumerate().map(bar)) {
-        out.push_str(&format!("<tr><td>{}", row.replacen("</td>", &format!("</td>{bar}"), 1)));
+        out.push_str(&format!("<tr><td{}", row.replacen("</td>", &format!("</td>{bar}"), 1)));
     }
     out + &caption
 }
@@ -156,11 +166,7 @@ fn comparison(
                         words
                     )
                 }
-                Some((what, words)) if line.label == "next" => {
-                    // As it is to be copied.
-                    let words = whole_options(&escaped(words));
-                    format!("{}<pre><code>{COMMAND}{words}</code></pre>", breakable(what))
-                }
+                Some(_) if line.label == "next" => with_command(&line.text),
                 _ => with_code(&line.text, breakable),
             };
             let is_warning = is_weighty && line.label == "comparable";
@@ -188,10 +194,8 @@ fn comparison(
     let picture: Vec<String> = pictured
         .map(|(at, stage)| {
             let id = if at == 0 { id("parts") } else { String::new() };
-            let with = of
-                .outlier()
-                .map_or_else(String::new, |run| format!("; the means include {run}, an outlier"));
-            let said = escaped(&format!("{}: {}{with}", stage.stage, whole_of(stage)));
+            let said = named::head_of(of, stage, &stage.parts());
+            let said = escaped(&format!("{}: {said}", stage.stage));
             format!("<h2{id}>{said}</h2>\n{}", bars(stage, of))
         })
         .collect();
@@ -249,6 +253,17 @@ fn comparison(
         id("sides"),
         both_sides(of, reports),
     )
+}
+
+/// What to do next, with its command as it is to be copied.
+fn with_command(text: &str) -> String {
+    match text.split_once(COMMAND) {
+        Some((what, words)) => {
+            let words = whole_options(&escaped(words));
+            format!("{}<pre><code>{COMMAND}{words}</code></pre>", breakable(what))
+        }
+        None => with_code(text, breakable),
+    }
 }
 
 /// Below the answer of one run per side.
@@ -506,10 +521,6 @@ fn strips(of: &Comparison, number: &OfRuns<'_>) -> Option<String> {
         head.clear();
     }
     Some(out)
-}
-
-fn whole_of(stage: &StageChange) -> String {
-    named::whole(stage, &stage.parts())
 }
 
 /// What became of all conditions, with its colour, in front of the verdict; nothing without any.
@@ -842,6 +853,25 @@ mod tests {
             assert!(table.contains(text), "{text}: {table}");
         }
         assert!(page.contains("<span class=\"word\">--scheduler-cls</span>"), "options are whole");
+        assert!(
+            table.replace('\u{a0}', " ").contains("<td data-of=\"± or\">± 5.0 % (min)<"),
+            "{table}"
+        );
+        // The verdict's request takes precedence over a stage that is not comparable.
+        let rows = |height| screen::screen(&diff.comparisons[0], 80, height).join("\n");
+        let at = |text: &str| rows(40).find(text).unwrap_or_else(|| panic!("{text}: {}", rows(40)));
+        assert!(at("\nrequest  p50 ") < at("\nprefill  p50 "));
+        assert!(at("  not comparable: 512 vs 811 prompt tokens\n") < at("\ndecode: mean"));
+        let request = diff.comparisons[0].run.iter_mut().find(|row| row.metric == "request_ms");
+        let request = request.expect("one");
+        request.verdict = stage2_diff::Verdict::Decreased;
+        diff.comparisons[0].differences.clear();
+        let low = screen::screen(&diff.comparisons[0], 80, 24).join("\n");
+        assert!(low.contains("a request is ") && low.contains("\nrequest  p50 "), "{low}");
+        assert!(
+            low.contains("\nnoise       ± within runs, (min): 5 % of the larger value"),
+            "{low}"
+        );
         let script =
             page.rsplit_once("<script>").and_then(|(_, rest)| rest.split_once("</script>"));
         let allowed = format!("script-src '{}'", hash(script.expect("a script").0));
@@ -873,6 +903,28 @@ mod tests {
         let time = of.stages[0].metrics.iter_mut().find(|row| row.metric == name);
         time.expect("it").after_runs = vec![15.4, 10.0, 10.1];
         assert!(html(&diff, &BTreeMap::new()).contains("; the means include b1, an outlier</h2>"));
+        let shown = screen::screen(&diff.comparisons[0], 120, 60).join("\n").replace('\n', " ");
+        assert!(shown.contains("; the means include b1, an outlier "), "{shown}");
+    }
+
+    #[test]
+    fn a_cause_that_no_bar_proves_is_probable() {
+        let (_, mut diff) = sample();
+        let of = &mut diff.comparisons[0];
+        assert!(
+            verdict_in_words(of, 60)
+                .contains(" (gone: priority (sorting_scheduler.py), idle -0.89 ms)")
+        );
+        for stage in &mut of.stages {
+            for cause in &mut stage.host {
+                cause.verdict = stage2_diff::Verdict::None;
+                cause.noise.method = stage2_diff::NoiseMethod::OneRunEach;
+                cause.word = "inconclusive".to_owned();
+                cause.after = cause.after.map(|ms| ms + 0.01);
+            }
+        }
+        let said = verdict_in_words(of, 60);
+        assert!(said.contains(" (probably GPU idle, -1.1"), "{said}");
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use stage2_contract::order::Order as _;
 use stage2_contract::text::{shorten, shorten_kernel, shorten_words};
 use stage2_diff::{
-    OTHER_IDLE, PartChange, Parts, REST_OF_IDLE, StageChange, Verdict, WorkChange, signed,
-    signed_time,
+    Comparison, OTHER_IDLE, PartChange, Parts, REST_OF_IDLE, StageChange, Verdict, WorkChange,
+    signed, signed_time,
 };
 use stage2_model::OTHER_STAGES_WORK;
 
@@ -349,6 +349,12 @@ pub(super) fn whole(stage: &StageChange, parts: &Parts<'_>) -> String {
     // The line of the stage above has medians of the runs.
     let of_runs = if whole.before_runs.len() > 1 { " of all runs" } else { "" };
     format!("{WINDOW}{of_runs} {a} → {b} ms per {per} {said}")
+}
+
+/// What the bars of a stage add up to, and the run that those means are far from.
+pub(super) fn head_of(of: &Comparison, stage: &StageChange, parts: &Parts<'_>) -> String {
+    let with = of.outlier().map(|run| format!("; the means include {run}, an outlier"));
+    whole(stage, parts) + &with.unwrap_or_default()
 }
 
 /// A class with the kernel that most of its change is in, or what the GPU was idle for.

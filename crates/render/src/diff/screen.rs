@@ -1,5 +1,6 @@
 //! A comparison -> one screen of a terminal: the verdict, the times, the largest changes with bars, what to do next.
 
+use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::counted;
 use stage2_contract::text::{shorten, wrapped_at_most};
 use stage2_diff::{
@@ -10,8 +11,10 @@ use stage2_diff::{
 
 use stage2_model::{AnswerLine, Severity};
 
-use super::parts::{Room, Shown, part_name, shown_parts, sign_less, whole, why_open};
-use super::tables::{ONE_VALUE, is_shown, is_unlike, rate, side_cells, stage_time, value_cell};
+use super::parts::{Room, Shown, head_of, part_name, shown_parts, sign_less, why_open};
+use super::tables::{
+    LEAST, ONE_VALUE, is_shown, is_unlike, rate, side_cells, stage_time, value_cell,
+};
 use super::words::{self, verdict_in_words};
 use super::{COMMAND, page_title, title};
 
@@ -132,10 +135,20 @@ pub(super) fn screen(of: &Comparison, width: usize, height: usize) -> Vec<String
     let is_weighty = |d: &Difference| d.severity >= Severity::Warning;
     let is_warned = of.differences.iter().any(is_weighty);
     let others = if is_warned { &WARNED[..] } else { &NOT_WARNED[..] };
-    let mut lines = vec![short_title(of, width - 1)];
-    lines.extend(top(of, width, (CAUTION, VERDICT), height >= ROOMY));
-    let with = |(most, limits, spared): &Layout, is_close: bool| {
-        let mut all = lines.clone();
+    let heads = |rows: &[Rows]| -> Vec<Vec<String>> {
+        let title = || vec![short_title(of, width - 1)];
+        let head = |rows: &Rows| {
+            title().into_iter().chain(top(of, width, (CAUTION, VERDICT), *rows)).collect()
+        };
+        rows.iter().map(head).collect()
+    };
+    // A row that the verdict needs takes precedence over one that says nothing.
+    let heads = match height >= ROOMY {
+        true => heads(&[Rows::All]),
+        false => heads(&[Rows::Spread, Rows::Main, Rows::Claimed]),
+    };
+    let with = |head: &[String], (most, limits, spared): &Layout, is_close: bool| {
+        let mut all = head.to_vec();
         all.extend(bars(of, width, *most, *spared, "--full"));
         all.push(String::new());
         let is_news = |label: &str| {
@@ -165,7 +178,9 @@ pub(super) fn screen(of: &Comparison, width: usize, height: usize) -> Vec<String
             }
         }
         let left_out = below.iter().filter(|(_, lines)| is_missing(lines));
-        let left_out: Vec<&str> = left_out.map(|(label, _)| *label).collect();
+        let stages = (head.len() < heads.first().map_or(0, Vec::len)).then_some("stages");
+        let left_out: Vec<&str> =
+            stages.into_iter().chain(left_out.map(|(label, _)| *label)).collect();
         for (_, lines) in below.iter_mut().filter(|(label, _)| *label == "comparable") {
             count_left_out(of, lines, width);
         }
@@ -183,14 +198,27 @@ pub(super) fn screen(of: &Comparison, width: usize, height: usize) -> Vec<String
         }
         all
     };
-    let fitting = |layouts: &[Layout], is_close: bool| {
-        let mut screens = layouts.iter().map(|layout| with(layout, is_close));
+    let fitting = |head: &[String], layouts: &[Layout], is_close: bool| {
+        let mut screens = layouts.iter().map(|layout| with(head, layout, is_close));
         screens.find(|screen| screen.len() <= room)
     };
     let all = [(&LAYOUTS[..], false), (others, false), (&LAYOUTS, true), (others, true)];
-    let all = all.into_iter().chain([(&TIGHT[..], false), (&TIGHT, true)]);
-    let fitting = all.into_iter().find_map(|(layouts, is_close)| fitting(layouts, is_close));
-    let mut screen = fitting.or_else(|| Some(with(TIGHT.last()?, true))).unwrap_or_default();
+    let of_head = |head: &Vec<String>| {
+        all.into_iter().find_map(|(layouts, is_close)| fitting(head, layouts, is_close))
+    };
+    let least = heads.last().map_or(&[][..], |head| head);
+    let tight = || [false, true].into_iter().find_map(|close| fitting(least, &TIGHT, close));
+    let fitting = heads.iter().find_map(of_head).or_else(tight);
+    let mut screen = fitting.or_else(|| Some(with(least, TIGHT.last()?, true))).unwrap_or_default();
+    let insert = |screen: &mut Vec<String>, label: &str| {
+        let lines = labelled(of, label, width, ALL);
+        if screen.len() + lines.len() <= room {
+            let next = screen.iter().position(|line| line.starts_with("comparable  "));
+            let at = next.unwrap_or(screen.len());
+            screen.splice(at..at, lines);
+        }
+    };
+    insert(&mut screen, "advice");
     for stage in words::others(of) {
         let bars = bars_of(of, stage, width, (OTHER_BARS, Nothing, "--full"));
         if screen.len() + bars.len() <= room {
@@ -200,12 +228,7 @@ pub(super) fn screen(of: &Comparison, width: usize, height: usize) -> Vec<String
             screen.splice(at.unwrap_or(screen.len())..at.unwrap_or(screen.len()), bars);
         }
     }
-    let record = labelled(of, RECORD, width, ALL);
-    if screen.len() + record.len() <= room {
-        let next = screen.iter().position(|line| line.starts_with("comparable  "));
-        let at = next.unwrap_or(screen.len());
-        screen.splice(at..at, record);
-    }
+    insert(&mut screen, RECORD);
     screen
 }
 
@@ -235,7 +258,7 @@ fn short_title(of: &Comparison, limit: usize) -> String {
 /// The screen below its title with nothing left out.
 pub(super) fn picture(of: &Comparison, width: usize) -> Vec<String> {
     let width = width.clamp(WIDTHS.0, WIDTHS.1);
-    let mut lines = top(of, width, (usize::MAX, usize::MAX), true);
+    let mut lines = top(of, width, (usize::MAX, usize::MAX), Rows::All);
     lines.extend(bars(of, width, BARS, Nothing, "a table below"));
     for stage in words::others(of) {
         lines.extend(bars_of(of, stage, width, (OTHER_BARS, Nothing, "a table below")));
@@ -249,31 +272,57 @@ pub(super) fn picture(of: &Comparison, width: usize) -> Vec<String> {
 }
 
 /// The verdict, what is to be known before it, and the times of the stages.
-fn top(of: &Comparison, width: usize, most: (usize, usize), with_latencies: bool) -> Vec<String> {
+fn top(of: &Comparison, width: usize, most: (usize, usize), rows: Rows) -> Vec<String> {
     let caution = of.caution().unwrap_or_default();
     let mut lines = fitted(&caution, width - 1, most.0);
     lines.retain(|line| !line.is_empty());
-    // In few columns the rows have no room for all numbers.
-    let verdict = match width < NARROW {
-        true => of.verdict.clone(),
-        false => verdict_in_words(of, PART_CHARS),
-    };
-    lines.extend(fitted(&verdict, width - 1, most.1));
+    lines.extend(fitted(&verdict_of(of, width), width - 1, most.1));
     lines.push(String::new());
-    lines.extend(stages(of, width, with_latencies));
+    lines.extend(stages(of, width, rows));
     lines
 }
 
+/// In few columns the rows have no room for all numbers, and the verdict has them.
+fn verdict_of(of: &Comparison, width: usize) -> String {
+    if width < NARROW { of.verdict.clone() } else { verdict_in_words(of, PART_CHARS) }
+}
+
+/// Which rows the stages have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Rows {
+    /// With what the clients of a server see.
+    All,
+    /// Of that only what the verdict names.
+    Spread,
+    /// And no range of the runs.
+    Main,
+    /// And no stage that is not comparable.
+    Claimed,
+}
+
 /// A line for the time of each stage, and for its tokens per second; where there is room, for what the clients of a
-/// server see of it.
-fn stages(of: &Comparison, width: usize, with_latencies: bool) -> Vec<String> {
-    let all = of.of_model();
-    let (shown, others) = all.split_at(STAGES.min(all.len()));
+/// server see of it. What is not comparable comes last.
+fn stages(of: &Comparison, width: usize, which: Rows) -> Vec<String> {
+    let mut all = of.of_model();
+    let others = all.split_off(STAGES.min(all.len()));
+    let shown = &mut all;
+    shown.order_by_key(|stage| of.unlike.is_empty() && stage.other_work.is_some());
+    let with_latencies = which == Rows::All;
+    let is_shown = |stage: &&&StageChange| which != Rows::Claimed || stage.other_work.is_none();
     let mut rows: Vec<[String; 5]> = Vec::new();
     // Those of tokens per second that say what the time does not.
     let mut deciding: Vec<usize> = Vec::new();
-    let is_shared = all.iter().any(|stage| stage.presence == Presence::Both);
-    for stage in shown {
+    let is_shared = shown.iter().chain(&others).any(|stage| stage.presence == Presence::Both);
+    let request = of.run.iter().filter(|row| row.metric == "request_ms" && row.change.is_some());
+    let request = request.filter(|_| with_latencies || words::requests(of).is_some());
+    let request = request.zip(shown.iter()).next();
+    let request =
+        request.map(|(total, stage)| row("request".to_owned(), "p50 ", total, "ms", stage));
+    let comparable = shown.iter().filter(|stage| stage.other_work.is_none()).count();
+    for (at, stage) in shown.iter().filter(is_shown).enumerate() {
+        if at == comparable {
+            rows.extend(request.clone());
+        }
         let name = shorten(&stage.stage, STAGE_CHARS);
         let told = match (stage.presence, stage_time(stage)) {
             (Presence::New | Presence::Vanished, Some((time, label))) if is_shared => {
@@ -289,7 +338,12 @@ fn stages(of: &Comparison, width: usize, with_latencies: bool) -> Vec<String> {
             (Presence::Vanished, _) => GONE,
             (Presence::Both, None) => match stage.own_text() {
                 Some(times) => {
-                    let word = NOT_COMPARABLE.to_owned();
+                    // The verdict may have the reason.
+                    let why = stage.other_work.as_deref().unwrap_or_default();
+                    let word = match verdict_of(of, width).contains(why) {
+                        true => NOT_COMPARABLE.to_owned(),
+                        false => not_comparable(stage),
+                    };
                     rows.push([name, format!("p50 {times}"), String::new(), String::new(), word]);
                     continue;
                 }
@@ -298,6 +352,10 @@ fn stages(of: &Comparison, width: usize, with_latencies: bool) -> Vec<String> {
             (Presence::Both, Some((time, label))) => {
                 let unit = format!("ms{}", stage.per_of(&time.metric));
                 rows.push(row(name, &format!("{label} "), time, &unit, stage));
+                let is_first = at == 0 && which < Rows::Main || which == Rows::All;
+                rows.extend(range(time).filter(|_| is_first).map(|values| {
+                    [String::new(), values, String::new(), String::new(), String::new()]
+                }));
                 if let Some(rate) = rate(stage) {
                     if rate.verdict.is_change() && !time.verdict.is_change() {
                         deciding.push(rows.len());
@@ -312,12 +370,15 @@ fn stages(of: &Comparison, width: usize, with_latencies: bool) -> Vec<String> {
         };
         rows.push([name, told.to_owned(), String::new(), String::new(), String::new()]);
     }
-    let request = of.run.iter().filter(|row| row.metric == "request_ms" && row.change.is_some());
-    if let Some((total, stage)) = request.zip(shown).next().filter(|_| with_latencies) {
-        rows.push(row("request".to_owned(), "p50 ", total, "ms", stage));
+    if comparable >= shown.iter().filter(is_shown).count() {
+        rows.extend(request);
     }
     let widths = |rows: &[[String; 5]]| -> [usize; 5] {
-        std::array::from_fn(|at| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0))
+        let chars = |row: &[String; 5], at: usize| match has_reason(row) && at > 0 {
+            true => 0,
+            false => row[at].chars().count(),
+        };
+        std::array::from_fn(|at| rows.iter().map(|row| chars(row, at)).max().unwrap_or(0))
     };
     let fits = |rows: &[[String; 5]], gap: &str| {
         let columns = widths(rows).into_iter().filter(|width| *width > 0);
@@ -349,7 +410,13 @@ fn stages(of: &Comparison, width: usize, with_latencies: bool) -> Vec<String> {
         shorten(line.trim_end(), width - 1)
     };
     let mut lines: Vec<String> = match fits(&rows, gap) {
-        true => rows.iter().map(|row| line(row, &[0, 1, 2, 3, 4])).collect(),
+        true => rows
+            .iter()
+            .flat_map(|row| match has_reason(row) {
+                true => with_reason(row, columns[0], gap, width - 1),
+                false => vec![line(row, &[0, 1, 2, 3, 4])],
+            })
+            .collect(),
         // Two lines for each number; the verdict has the rate of the first.
         false => {
             let is_kept =
@@ -368,6 +435,55 @@ fn stages(of: &Comparison, width: usize, with_latencies: bool) -> Vec<String> {
         lines.push(format!("{} on the whole page (--full)", counted(more as u64, "more stage")));
     }
     lines
+}
+
+/// The last cell of a stage whose sides are not comparable.
+fn not_comparable(stage: &StageChange) -> String {
+    let why = stage.other_work.as_ref().map(|why| format!(": {why}"));
+    format!("{NOT_COMPARABLE}{}", why.unwrap_or_default())
+}
+
+/// The runs that the median of a time is of; nothing of one run per side, and where no run is another.
+fn range(time: &MetricChange) -> Option<String> {
+    let sides = [&time.before_runs, &time.after_runs];
+    let ends = sides.map(|runs| {
+        let [low, high] = [f64::min as fn(f64, f64) -> f64, f64::max]
+            .map(|of| runs.iter().copied().reduce(of).map(|end| time.shown(end)));
+        let (low, high) = low.zip(high)?;
+        Some(if low == high { low } else { format!("{low}{TO}{high}") })
+    });
+    let [before, after] = ends;
+    let (before, after) = before.zip(after)?;
+    let [a, b] = sides.map(Vec::len);
+    let is_range = before.contains(TO) || after.contains(TO);
+    is_range.then(|| format!("{a} vs {b} runs: {before} → {after} ms{RANGE}"))
+}
+
+/// Between the ends of a range, and behind both ranges.
+const TO: &str = "–";
+const RANGE: &str = " (min–max)";
+
+/// Whether it has the reason why it is not comparable, or is the range of the runs: such a row has no columns.
+fn has_reason(row: &[String; 5]) -> bool {
+    row[1].ends_with(RANGE)
+        || row[4].strip_prefix(NOT_COMPARABLE).is_some_and(|why| !why.is_empty())
+}
+
+/// A row with its reason: shorter units where these fit its line, or else a line of its own for the reason.
+fn with_reason(row: &[String; 5], first: usize, gap: &str, limit: usize) -> Vec<String> {
+    let [name, values, .., why] = row;
+    let head = |values: &str| format!("{name:first$}{gap}{values}");
+    let short = why.trim_end_matches(" per step");
+    let lines = [(values, &**why), (values, short), (&values.replace(" ms per ", " ms/"), short)];
+    let lines =
+        lines.map(|(values, why)| format!("{}{GAP}{why}", head(values)).trim_end().to_owned());
+    match lines.into_iter().find(|line| line.chars().count() <= limit) {
+        Some(line) => vec![line],
+        None => {
+            let below = format!("{:first$}{gap}{why}", "");
+            [head(values), below].map(|line| shorten(&line, limit)).into()
+        }
+    }
 }
 
 /// The times that a client of a server sees, in the stage that they are of, with their labels.
@@ -394,14 +510,14 @@ fn row(
     let [a, b] = side_cells(metric);
     if is_unlike(metric) {
         let values = format!("{label}{a} → {b} {unit}");
-        return [name, values, String::new(), String::new(), NOT_COMPARABLE.to_owned()];
+        return [name, values, String::new(), String::new(), not_comparable(stage)];
     }
     let percent = metric.relative_percent().map(|percent| format!("{} %", signed(percent, 1)));
     let is_one = metric.noise.method == NoiseMethod::OneRunEach && metric.change != Some(0.0);
     let why = || if is_one { ONE_VALUE } else { metric.why_absent().unwrap_or_default() };
     // Nothing is smaller than no change.
     let noise = metric.noise_text().filter(|_| metric.change != Some(0.0));
-    let least = if metric.noise.method == NoiseMethod::FivePercent { " (min)" } else { "" };
+    let least = if metric.noise.method == NoiseMethod::FivePercent { LEAST } else { "" };
     let noise = noise.map_or_else(|| why().to_owned(), |text| format!("{text}{least}"));
     let verdict = stage.word(metric).to_owned();
     [name, format!("{label}{a} → {b} {unit}"), percent.unwrap_or_default(), noise, verdict]
@@ -448,7 +564,7 @@ fn bars_of(
         width - NUMBER_CHARS - if width < NARROW { BAR_CHARS / 2 } else { BAR_CHARS } - 3;
     let Shown { rows, sums, longest, is_noise } =
         shown_parts(&parts, Room { most, chars: plain_chars, own_from: f64::INFINITY });
-    let head = format!("{}: {}", shorten(&stage.stage, STAGE_CHARS), whole(stage, &parts));
+    let head = format!("{}: {}", shorten(&stage.stage, STAGE_CHARS), head_of(of, stage, &parts));
     // A bar of noise would look like a result.
     let bar_chars = match width < NARROW {
         _ if is_noise => 0,
@@ -670,12 +786,28 @@ fn below_label(label: &str, text: &str, width: usize) -> Vec<String> {
 /// What to do next with several sides: mostly the same for all pairs.
 pub(super) fn next_of_all(diff: &Diff, width: usize, most: usize) -> Vec<String> {
     let width = width.clamp(WIDTHS.0, WIDTHS.1);
+    let text = text_of_all(diff);
+    if let Some(of) = diff.comparisons.first().filter(|_| text.contains(AGAINST)) {
+        return labelled(of, "next", width, ALL);
+    }
+    let said = fitted(&text, width - LABEL_CHARS - 1, most);
+    let labels = std::iter::once("next").chain(std::iter::repeat(""));
+    let lines = labels.zip(said).map(|(label, text)| format!("{label:LABEL_CHARS$}{text}"));
+    let mut lines: Vec<String> = if text.is_empty() { Vec::new() } else { lines.collect() };
+    // One mark for all.
+    let cut = lines.last_mut().filter(|last| last.ends_with(CUT));
+    cut.into_iter().for_each(|last| *last = last.replace(CUT, "; …"));
+    lines.push(format!("{:LABEL_CHARS$}{MORE_IN_FULL} (the screen of each pair)", ""));
+    lines
+}
+
+/// What to do next with several sides, with a command if one puts all runs into two groups.
+pub(super) fn text_of_all(diff: &Diff) -> String {
     let line = |of: &Comparison| of.lines.iter().find(|line| line.label == "next").cloned();
     let mut nexts = diff.comparisons.iter().map(line);
     let shared = nexts.next().flatten().filter(|first| nexts.all(|of| of.as_ref() == Some(first)));
-    let groups = shared.filter(|next| next.text.contains(AGAINST));
-    if let Some(of) = diff.comparisons.first().filter(|_| groups.is_some()) {
-        return labelled(of, "next", width, ALL);
+    if let Some(groups) = shared.filter(|next| next.text.contains(AGAINST)) {
+        return groups.text;
     }
     let of = |of: &Comparison| {
         let (what, has_command) = next_of(of)?;
@@ -693,20 +825,11 @@ pub(super) fn next_of_all(diff: &Diff, width: usize, most: usize) -> Vec<String>
         }
     }
     let named = grouped.iter().map(|(pairs, what)| format!("{}: {what}", pairs.join(" and ")));
-    let text = match (is_one, all.first()) {
+    match (is_one, all.first()) {
         (_, None) => String::new(),
         (true, Some((_, what))) => what.clone(),
         (false, _) => named.collect::<Vec<_>>().join("; "),
-    };
-    let said = fitted(&text, width - LABEL_CHARS - 1, most);
-    let labels = std::iter::once("next").chain(std::iter::repeat(""));
-    let lines = labels.zip(said).map(|(label, text)| format!("{label:LABEL_CHARS$}{text}"));
-    let mut lines: Vec<String> = if text.is_empty() { Vec::new() } else { lines.collect() };
-    // One mark for all.
-    let cut = lines.last_mut().filter(|last| last.ends_with(CUT));
-    cut.into_iter().for_each(|last| *last = last.replace(CUT, "; …"));
-    lines.push(format!("{:LABEL_CHARS$}{MORE_IN_FULL} (the screen of each pair)", ""));
-    lines
+    }
 }
 
 /// A line of the comparison with its label before it.
@@ -957,6 +1080,9 @@ mod tests {
     fn a_narrow_terminal_keeps_the_row_that_decides_the_verdict() {
         let of = four_of_each([80.0, 150.0], [1.0, 1.0], true);
         assert!(of.verdict.starts_with("Better (4 vs 4"), "{}", of.verdict);
+        let range =
+            |line: &String| line.contains(" 4 vs 4 runs: ") && line.ends_with(" ms (min–max)");
+        assert!(screen(&of, 80, 24).iter().any(range), "{:#?}", screen(&of, 80, 24));
         let lines = screen(&of, 60, 24);
         let at = lines.iter().position(|line| line.contains(" → 152.2 tokens/s"));
         let row = at.and_then(|at| lines.get(at + 1)).unwrap_or_else(|| panic!("{lines:#?}"));
@@ -1022,7 +1148,7 @@ mod tests {
     fn a_median_that_went_the_other_way_is_explained() {
         let head = |of: &Comparison| {
             let stage = of.stages.iter().find(|stage| stage.stage == "decode").expect("a stage");
-            whole(stage, &stage.parts())
+            head_of(of, stage, &stage.parts())
         };
         let with = |mean: f64, median: [f64; 4]| {
             let mut of = four_of_each([80.0, 80.0], [1.0, 1.0], true);

@@ -3,12 +3,12 @@
 use stage2_contract::text::numbers::ABSENT;
 use stage2_contract::text::{code, plain};
 use stage2_diff::{
-    ComparedRun, Comparison, Diff, GONE, MetricChange, MetricUnit, NOT_COMPARABLE, OwnTime,
-    Presence, StageChange,
+    ComparedRun, Comparison, Diff, Fastest, GONE, MetricChange, MetricUnit, NOT_COMPARABLE,
+    OwnTime, Presence, StageChange,
 };
 
 use super::tables::{
-    cell, factor, is_unlike, noise_cell, percent_cell, rate, side_cells, stage_time,
+    cell, factor, is_unlike, percent_cell, plain_noise_cell, rate, side_cells, stage_time,
 };
 use super::{in_folder, side_name};
 use crate::table::{Table, name as table_name};
@@ -111,7 +111,7 @@ pub(super) fn on_page(diff: &Diff) -> Vec<OnPage> {
         let rows = rows_of(diff, first, stage);
         let bars = bars(&rows);
         let caption = caption(&rows, &bars, &shown_name(&name(first)));
-        OnPage { table: of_stage(&rows, stage, fastest(&rows, &bars), true), bars, caption }
+        OnPage { table: of_stage(&rows, stage, fastest_of(&rows, &bars), true), bars, caption }
     };
     stages_of(diff).iter().take(STAGES).map(of_stage).collect()
 }
@@ -150,7 +150,7 @@ fn bars(rows: &[Row<'_>]) -> Vec<Option<Bar>> {
 }
 
 /// The row with the shortest time, if that is beyond noise.
-fn fastest(rows: &[Row<'_>], bars: &[Option<Bar>]) -> Option<usize> {
+fn fastest_of(rows: &[Row<'_>], bars: &[Option<Bar>]) -> Option<usize> {
     let known = bars.iter().enumerate().filter_map(|(at, bar)| Some((at, bar.as_ref()?.ms)));
     let (least, _) = known.min_by(|(_, a), (_, b)| a.total_cmp(b))?;
     let is_change =
@@ -174,7 +174,7 @@ fn named(
 
 /// `b3 is fastest (one run per side): decode is 3.5x faster than a1; within its noise: b2`: the answer about the first
 /// stage; nothing where the sides have no times to compare.
-pub(super) fn answer(diff: &Diff) -> Option<String> {
+pub(super) fn answer(diff: &Diff) -> Option<Answer<'_>> {
     let first = first(diff)?;
     let stage = stages_of(diff).into_iter().next()?;
     let rows = rows_of(diff, first, stage);
@@ -182,14 +182,19 @@ pub(super) fn answer(diff: &Diff) -> Option<String> {
     if bars.iter().flatten().count() < 2 {
         return None;
     }
-    let is_one = first.len() == 1 && diff.comparisons.iter().all(|of| of.after.len() == 1);
-    let runs = if is_one { " (one run per side)" } else { "" };
+    let is_single = diff.comparisons.iter().all(Comparison::is_of_two_runs);
+    let is_simulated = diff.comparisons.iter().all(Comparison::is_simulated);
+    let simulated = if is_simulated { " in the simulation" } else { "" };
+    let runs = if is_single { " (one run per side)" } else { "" };
+    let runs = format!("{simulated}{runs}");
     let first = shown_name(&name(first));
-    let Some(at) = fastest(&rows, &bars) else {
-        return Some(format!("{stage}: no side is faster than {first} beyond noise{runs}"));
+    let Some(at) = fastest_of(&rows, &bars) else {
+        let text = format!("{stage}: no side is faster than {first} beyond noise{runs}");
+        return Some(Answer { text, is_single, of: None, found: None });
     };
     let row = rows.get(at)?;
-    let factor = row.time.as_ref().filter(|_| !row.is_first).and_then(|(time, _)| factor(time));
+    let time = row.time.as_ref().filter(|_| !row.is_first).map(|(time, _)| *time);
+    let factor = time.and_then(factor);
     let how = factor.map_or_else(
         || format!(" in {stage}"),
         |factor| format!(": {stage} is {factor} than {first}"),
@@ -199,7 +204,31 @@ pub(super) fn answer(diff: &Diff) -> Option<String> {
         other != at && bar.as_ref().zip(high).is_some_and(|(bar, high)| bar.ms <= high)
     });
     let near = if near.is_empty() { near } else { format!("; within its noise: {near}") };
-    Some(format!("{} is fastest{runs}{how}{near}", shown_name(&row.side)))
+    let of = diff.comparisons.iter().find(|of| !row.is_first && name(&of.after) == row.side);
+    let runs_of = of.map_or(&*diff.comparisons.first()?.before, |of| &of.after);
+    let times_faster = time.and_then(|time| Some(time.before? / time.after?));
+    let found = Fastest {
+        stage: stage.to_owned(),
+        runs: runs_of.iter().map(|run| run.label.clone()).collect(),
+        times_faster: times_faster.filter(|factor| factor.is_finite()),
+    };
+    let text = format!("{} is fastest{runs}{how}{near}", shown_name(&row.side));
+    Some(Answer { text, is_single, of, found: Some(found) })
+}
+
+/// The answer about several sides.
+pub(super) struct Answer<'d> {
+    pub(super) text: String,
+    /// Each side is one run.
+    pub(super) is_single: bool,
+    /// The pair of the fastest side; nothing where that is the first one, or none.
+    pub(super) of: Option<&'d Comparison>,
+    found: Option<Fastest>,
+}
+
+/// The side that is fastest in the first stage beyond noise, as on all pages; nothing of a single pair.
+pub fn fastest(diff: &Diff) -> Option<Fastest> {
+    answer(diff)?.found
 }
 
 /// What the numbers and the bars mean.
@@ -309,7 +338,7 @@ fn with_noise(metric: &MetricChange) -> String {
         Some(0.0) => "equal".to_owned(),
         // The verdict of the pair says why.
         _ if is_unlike(metric) => ABSENT.to_owned(),
-        _ => format!("{} {}", percent_cell(metric), noise_cell(metric)),
+        _ => format!("{} {}", percent_cell(metric), plain_noise_cell(metric)),
     }
 }
 

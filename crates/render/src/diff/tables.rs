@@ -636,8 +636,18 @@ pub(super) const NOISE: &str = "± or interval";
 /// Why a number of a run that has one of it is inconclusive.
 pub(super) const ONE_VALUE: &str = "one value per run";
 
+/// Marks the least noise that is assumed.
+pub(super) const LEAST: &str = " (min)";
+
 /// What decided on the change.
 pub(super) fn noise_cell(metric: &MetricChange) -> String {
+    let said = plain_noise_cell(metric);
+    let is_least = metric.noise.method == NoiseMethod::FivePercent && said.starts_with('±');
+    if is_least { said + LEAST } else { said }
+}
+
+/// That without its mark, for a table that has no room for it.
+pub(super) fn plain_noise_cell(metric: &MetricChange) -> String {
     match (metric.noise.method, metric.noise_text(), metric.interval) {
         _ if is_unlike(metric) => ABSENT.to_owned(),
         (NoiseMethod::OneRunEach, ..) => ONE_VALUE.to_owned(),

@@ -6,7 +6,7 @@ use stage2_model::{Severity, times_faster};
 use super::{parts, screen};
 use crate::table::paragraph;
 
-/// `decode is 1.39x faster (gone: idle: priority (sorting_scheduler.py), -0.89 ms); prefill is 1.22x slower (mostly idle:
+/// `decode is 1.39x faster (gone: priority (sorting_scheduler.py), idle -0.89 ms); prefill is 1.22x slower (mostly idle:
 /// launch gaps, +2.77 ms)`: the verdict for those who do not compare often, with the part that most of each change is in.
 /// Nothing where the median and the mean of a stage disagree, or calls run side by side on one side only.
 fn in_words(of: &Comparison, name_chars: usize) -> Option<String> {
@@ -46,7 +46,7 @@ pub(super) fn pace(before: f64, after: f64) -> String {
 }
 
 /// What the changes of all stages together come to for the clients of a server, unless something else differs, too.
-fn requests(of: &Comparison) -> Option<String> {
+pub(super) fn requests(of: &Comparison) -> Option<String> {
     let total = of.run.iter().find(|row| row.metric == "request_ms")?;
     let is_doubted = of.differences.iter().any(|d: &Difference| d.severity >= Severity::Warning);
     let (before, after) = total.before.zip(total.after).filter(|_| !is_doubted)?;
@@ -87,7 +87,12 @@ fn main_part(stage: &StageChange, is_faster: bool, name_chars: usize) -> Option<
     let is_only = largest.is_beyond_noise() && largest.sides_ns.get(side) == Some(&0.0);
     let name = || parts::part_name(stage, largest, name_chars);
     if is_only {
-        return Some(format!("{word}: {}, {}", name(), signed_time(largest.change_ns)));
+        let (name, change) = (name(), signed_time(largest.change_ns));
+        // One colon is enough.
+        return Some(match name.strip_prefix("idle: ") {
+            Some(cause) => format!("{word}: {cause}, idle {change}"),
+            None => format!("{word}: {name}, {change}"),
+        });
     }
     let is_most = |ns: f64| ns / parts.change_ns >= MOST;
     let idle = stage.metric("idle_ms").filter(|idle| idle.verdict.is_change());
@@ -96,7 +101,8 @@ fn main_part(stage: &StageChange, is_faster: bool, name_chars: usize) -> Option<
         (true, _) if is_most(largest.change_ns) => {
             Some(format!("mostly {}, {}", name(), signed_time(largest.change_ns)))
         }
-        (false, Some(ns)) => Some(format!("mostly GPU idle, {}", signed_time(ns))),
+        // Their sum is beyond noise, and none of them.
+        (false, Some(ns)) => Some(format!("probably GPU idle, {}", signed_time(ns))),
         _ => None,
     }
 }
