@@ -91,31 +91,70 @@ pub(crate) fn rules(report: &Report) -> String {
     if items.is_empty() { items } else { items + "\n" }
 }
 
-pub(crate) fn recommendations(report: &Report) -> String {
+/// A recommendation, in Markdown.
+struct Advised {
+    to_do: String,
+    gain: Option<String>,
+    why: String,
+}
+
+fn advised(report: &Report) -> Vec<Advised> {
     let advice = takeaways::recommendations(&report.insight.takeaways, &report.answer);
-    let rows: Vec<_> = advice.into_iter().enumerate().collect();
+    let of = |advice: Recommended<'_>| {
+        let Recommended { first, second, further, .. } = &advice;
+        // Each whole: cut together, the end of the first would run into that of the second.
+        let second = second.map_or_else(String::new, |second| format!(". {}", text(&second.text)));
+        let more = match further {
+            0 | 1 => String::new(),
+            more => format!(" ({})", supports(more - 1)),
+        };
+        let gain = gain(report, &advice, FirstStep::gain).map(|gain| text(&gain));
+        Advised {
+            to_do: to_do(&advice),
+            gain: gain.or_else(|| (!first.rule.is_caveat()).then(|| "not known".to_owned())),
+            why: format!("{}{second}{more}", text(&first.text)),
+        }
+    };
+    advice.into_iter().map(of).collect()
+}
+
+/// What the gains are not, where there are several.
+fn overlap(report: &Report) -> &'static str {
+    let advice = takeaways::recommendations(&report.insight.takeaways, &report.answer);
+    let gains = advice.iter().filter_map(|advice| known_gain(report, advice, FirstStep::gain));
+    if gains.count() > 1 { OVERLAP } else { "" }
+}
+
+/// All of them as a table, for report.html.
+pub(crate) fn recommendations(report: &Report) -> String {
+    let rows: Vec<(usize, Advised)> = (1..).zip(advised(report)).collect();
     let table = Table::first(ROWS, &rows)
-        .right("#", |(index, _)| (index + 1).to_string())
-        .left("To do", |(_, advice)| to_do(advice))
-        .left("Gain", |(_, advice)| {
-            let gain = gain(report, advice, FirstStep::gain).map(|gain| text(&gain));
-            gain.or_else(|| (!advice.first.rule.is_caveat()).then(|| "not known".to_owned()))
-        })
-        .left("Why", |(_, Recommended { first, second, further, .. })| {
-            // Each whole: cut together, the end of the first would run into that of the second.
-            let second =
-                second.map_or_else(String::new, |second| format!(". {}", text(&second.text)));
-            let more = match further {
-                0 | 1 => String::new(),
-                more => format!(" ({})", supports(more - 1)),
-            };
-            format!("{}{second}{more}", text(&first.text))
-        });
-    let gains = rows.iter().filter_map(|(_, advice)| known_gain(report, advice, FirstStep::gain));
-    match gains.count() {
-        0 | 1 => table.or_none(&no_advice(report), ""),
-        _ => table.with_note(OVERLAP),
+        .right("#", |(number, _)| number.to_string())
+        .left("To do", |(_, advised)| advised.to_do.clone())
+        .left("Gain", |(_, advised)| advised.gain.clone())
+        .left("Why", |(_, advised)| advised.why.clone());
+    match overlap(report) {
+        "" => table.or_none(&no_advice(report), ""),
+        note => table.with_note(note),
     }
+}
+
+/// All of them as a list, whose sentences have the room that the cells of a table have not.
+pub(crate) fn recommendations_listed(report: &Report) -> String {
+    let all = advised(report);
+    if all.is_empty() {
+        return none(&no_advice(report), "");
+    }
+    let item = |(number, Advised { to_do, gain, why }): (usize, Advised)| {
+        let gain = gain.map_or_else(String::new, |gain| format!("\n   - **Gain:** {gain}"));
+        format!("{number}. {to_do}{gain}\n   - **Why:** {why}\n")
+    };
+    let list: String = (1..).zip(all).take(ROWS).map(item).collect();
+    let note = match overlap(report) {
+        "" => String::new(),
+        note => format!("{note}\n\n"),
+    };
+    format!("{list}\n{note}")
 }
 
 /// `1 more takeaway supports this`.

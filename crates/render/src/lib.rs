@@ -108,12 +108,16 @@ pub fn write_files(
             files.push(write("ncu_regions.csv", &|s| Ok(regions::regions_csv(regions, s)?))?);
         }
         let whole = report::page(report).with_command(report, true).with_code(&names);
+        // A browser has room for cells of several sentences; text has not.
+        let [table, list] = [advice::recommendations, advice::recommendations_listed]
+            .map(|of| names.as_code(&of(report)));
+        let listed = whole.with_contents().replacen(&table, &list, 1);
         let nothing = Operators::default();
         let operators = report.insight.operators.as_ref().unwrap_or(&nothing);
         let operators = operators::page(report, operators, shown.operators_top_n).with_code(&names);
         let summary = summary::page(report, shown).with_command(report, false).with_code(&names);
         files.extend(data.join().context("the thread that writes metrics.json panicked")??);
-        files.push(markdown("report.md", &whole.with_contents(), command.as_deref())?);
+        files.push(markdown("report.md", &listed, command.as_deref())?);
         files.push(markdown("operators.md", &operators.markdown(), None)?);
         files.push(markdown("stakeholder_summary.md", &summary.with_missing_last(), None)?);
         let html = html::report_html(report, &summary, &whole, &operators);
