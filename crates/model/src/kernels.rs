@@ -130,7 +130,7 @@ pub fn top_kernels<'r, K: Ord + Hash>(
         mean_ns: sum.mean_ns(),
         devices,
         percent: sum.percent(all_ns(row)),
-        counters: counted.get(&key),
+        counters: counted.get(&key).filter(|_| !sum.is_rated_in_small_part()),
         attainable: sum.attainable(),
         kept: sum.kept(),
         measured: sum.measured(),
@@ -202,9 +202,16 @@ impl Sum {
         rated.kept_ns += (ns * share).max(least_ns.min(ns));
     }
 
+    /// Nothing where the rate is known of too little of the time: launches of other sizes can be bound by something else.
     fn rated(&self) -> Option<Rated> {
         let [all_launches, one] = self.rated;
-        all_launches.or(one)
+        let least_ns = self.usual_ns().unwrap_or(0) as f64 * LEAST_MEASURED;
+        all_launches.or(one).filter(|rated| rated.all_ns >= least_ns)
+    }
+
+    /// Whether rates are known, but not of enough of the time.
+    fn is_rated_in_small_part(&self) -> bool {
+        self.rated.iter().any(Option::is_some) && self.rated().is_none()
     }
 
     fn attainable(&self) -> Option<f64> {
@@ -282,6 +289,9 @@ pub fn classes<'r>(rows: impl IntoIterator<Item = &'r KernelRow>) -> Vec<ClassSu
     });
     classes
 }
+
+/// The least part of a kernel's time that its counters have to be of, to stand for all of it.
+const LEAST_MEASURED: f64 = 0.25;
 
 /// From this part of a kernel's time on, its counters need no word on the rest.
 const NEARLY_ALL: f64 = 0.95;
@@ -612,6 +622,14 @@ mod tests {
         let kernels = stage_kernels(&report);
         let [kernel] = &kernels[..] else { panic!("{kernels:?}") };
         assert_eq!(kernel.attainable, Some(0.4), "160 of 400 ns");
+        // A few small launches do not stand for the large ones.
+        let kernels = vec![rated(600, None), rated(100, Some(0.2))];
+        let few = Report { kernels, ..Report::default() };
+        let few = stage_kernels(&few);
+        assert_eq!(
+            (few[0].attainable, few[0].measured, few[0].bound().as_str()),
+            (None, None, "not profiled")
+        );
         let none = Report { kernels: vec![rated(600, None)], ..Report::default() };
         assert_eq!(stage_kernels(&none)[0].attainable, None);
         // Counters of one launch count where there are no others, and impossible ones nowhere.

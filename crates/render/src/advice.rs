@@ -11,7 +11,7 @@ use stage2_contract::text::{code, cut, plain, shorten_kernel};
 use stage2_model::kernels::{Kernel, Loss, stage_kernels, steps};
 use stage2_model::rule::NEAR_ROOF_SHARE;
 use stage2_model::{
-    Experiment, Finding, FirstStep, Report, Rule, Severity, Takeaway, times_faster,
+    Answer, Experiment, Finding, FirstStep, Report, Rule, Severity, Takeaway, times_faster,
 };
 use stage2_report::roofline::takeaways;
 use stage2_report::roofline::takeaways::Recommended;
@@ -118,11 +118,25 @@ fn advised(report: &Report) -> Vec<Advised> {
     advice.into_iter().map(of).collect()
 }
 
-/// What the gains are not, where there are several.
-fn overlap(report: &Report) -> &'static str {
+/// What the gains are not: a sum, where there are several, or those of a run as it usually is.
+fn notes(report: &Report, order: &str) -> String {
     let advice = takeaways::recommendations(&report.insight.takeaways, &report.answer);
     let gains = advice.iter().filter_map(|advice| known_gain(report, advice, FirstStep::gain));
-    if gains.count() > 1 { OVERLAP } else { "" }
+    let overlap = match (gains.count() > 1, order) {
+        (false, _) => None,
+        (true, "") => Some(OVERLAP.to_owned()),
+        (true, order) => Some(format!("{order} {OVERLAP}")),
+    };
+    let marked = report.answer.lead.contains(Answer::MARKED);
+    let marked = (marked && !advice.is_empty()).then(|| MARKED.to_owned());
+    overlap.into_iter().chain(marked).collect::<Vec<_>>().join(" ")
+}
+
+/// Of a run whose operators were marked.
+const MARKED: &str = "Marking every operator slows the host: record again without it to get the times and gains of a usual run.";
+
+fn paragraph_or_nothing(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!("{text}\n\n") }
 }
 
 /// All of them as a table, for report.html.
@@ -133,9 +147,9 @@ pub(crate) fn recommendations(report: &Report) -> String {
         .left("To do", |(_, advised)| advised.to_do.clone())
         .left("Gain", |(_, advised)| advised.gain.clone())
         .left("Why", |(_, advised)| advised.why.clone());
-    match overlap(report) {
-        "" => table.or_none(&no_advice(report), ""),
-        note => table.with_note(note),
+    match notes(report, "") {
+        note if note.is_empty() => table.or_none(&no_advice(report), ""),
+        note => table.with_note(&note),
     }
 }
 
@@ -150,11 +164,7 @@ pub(crate) fn recommendations_listed(report: &Report) -> String {
         format!("{number}. {to_do}{gain}\n   - **Why:** {why}\n")
     };
     let list: String = (1..).zip(all).take(ROWS).map(item).collect();
-    let note = match overlap(report) {
-        "" => String::new(),
-        note => format!("{note}\n\n"),
-    };
-    format!("{list}\n{note}")
+    format!("{list}\n{}", paragraph_or_nothing(&notes(report, "")))
 }
 
 /// `1 more takeaway supports this`.
@@ -185,11 +195,7 @@ pub(crate) fn recommendations_in_brief(report: &Report) -> String {
         to_do(advice) + &gain.unwrap_or_default()
     });
     let list = numbered(lines, RECOMMENDATIONS, "recommendation");
-    let known = |advice: &&Recommended<'_>| known_gain(report, advice, FirstStep::gain).is_some();
-    match all.iter().filter(known).count() {
-        0 | 1 => list,
-        _ => format!("{list}{ORDER} {OVERLAP}\n\n"),
-    }
+    list + &paragraph_or_nothing(&notes(report, ORDER))
 }
 
 /// `In prefill, record for longer.`

@@ -687,7 +687,7 @@ mod tests {
         assert!(carried_fact(&report).is_some_and(|said| said.contains("0.45 ms longer per step")));
         assert_eq!(short(&report)[1].label, "first");
         let page = crate::summary::page(&report, &Shown::default()).markdown();
-        let plain = "A step of `decode` takes 3.14 ms on average, 9.0 times the least that the hardware allows. For 35 % of \
+        let plain = "A step of `decode` takes 3.17 ms on average, 9.0 times the least that the hardware allows. For 35 % of \
                      the time, the GPU has nothing to do and waits for the program on the CPU; for another 27 %, it \
                      waits for rank 0, whose program on the CPU is late. What to do first: cut the extra host time of rank 0. That could make decode about 1.12x faster.\n\n- **Verdict:**";
         assert!(page.contains(plain), "{page}");

@@ -11,7 +11,7 @@ use stage2_contract::text::{
     KernelName, code, code_in_text, csv_field, listed, plain, shorten_kernel,
 };
 use stage2_model::kernels::{
-    Kernel, Loss, classes, model_stages, stage_kernels, steps, with_cold_calls,
+    Kernel, Loss, classes, model_stages, stage_kernels, stage_totals, steps, with_cold_calls,
 };
 use stage2_model::{CounterRow, KernelRow, Launch, Origin, Report, SampledAmount, SampledKernel};
 
@@ -48,6 +48,7 @@ pub(super) fn kernels_md(report: &Report, top: usize) -> String {
     out.push_str(&notes(report));
     if !is_profiled {
         out.push_str(" No bound is known, because none of these kernels has enough counters, from ncu or sampled.");
+        out.push_str(TO_MEASURE);
     }
     out.push_str("\n\n");
     out.push_str(&columns(report, rows, is_profiled));
@@ -86,6 +87,11 @@ pub(super) fn kernels_md(report: &Report, top: usize) -> String {
     out
 }
 
+const COMMUNICATION: &str = "communication";
+
+/// What shows the bounds of kernels.
+pub(super) const TO_MEASURE: &str = " To measure what each one loses: stage2-launch run profiling.collector.counters=on -- COMMAND.";
+
 /// Classes that the line above a stage's table names.
 const CLASSES: usize = 5;
 
@@ -97,9 +103,15 @@ fn of_stage(report: &Report, stage: &str, kernels: &[Kernel<'_>], shown: usize) 
         false => format!("{} of {}", count(shown as u64), counted(all as u64, "kernel")),
     };
     let classes = classes(report.kernels.iter().filter(|row| row.stage == stage));
-    let shares = classes
-        .iter()
-        .filter_map(|class| Some(format!("{} {} %", plain(class.class), percent1(class.percent?))));
+    let all_ns = stage_totals(report).get(stage).copied().unwrap_or(0).max(1) as f64;
+    let waiting = waiting_ns(report, stage) as f64 * 100.0 / all_ns;
+    let shares = classes.iter().filter_map(|class| {
+        let waits = match class.class == COMMUNICATION && waiting > 0.0 {
+            true => format!(" ({} % waiting for other ranks)", percent1(waiting)),
+            false => String::new(),
+        };
+        Some(format!("{} {} %{waits}", plain(class.class), percent1(class.percent?)))
+    });
     match shares.collect::<Vec<_>>() {
         shares if shares.is_empty() => format!("{rows}.\n\n"),
         shares => format!("{rows}. Kernel time by class: {}.\n\n", listed(&shares, CLASSES)),
@@ -141,8 +153,7 @@ fn by_stage(report: &Report, kernels: &mut [Kernel<'_>]) {
     // As in the summary; the others keep their order, the longest first.
     kernels.order_by_key(|kernel| {
         let place = places.get(kernel.row.stage.as_str()).copied();
-        let lost_ns = Loss::of(kernel, &steps).ns_per_step.map_or(0, |ns| (ns * 1e3) as u64);
-        (place, waits && kernel.row.class == "communication", Reverse(lost_ns))
+        (place, order_of(&Loss::of(kernel, &steps), waits))
     });
 }
 
@@ -222,12 +233,8 @@ fn notes(report: &Report) -> String {
 /// How much of the time of communication kernels is waiting for other ranks, by stage, as their tables have it: without cold
 /// calls; nothing where that is not known.
 pub(super) fn waiting_in_communication(report: &Report) -> Option<String> {
-    let waiting = |stage: &str| {
-        let rows = report.ranks.collectives.iter().filter(|row| row.stage == stage);
-        let waited = rows.filter_map(|row| row.warm_waiting_ns.or(row.waiting_ns));
-        waited.fold(0, u64::saturating_add)
-    };
-    let stages = model_stages(report).map(|row| (row.stage.as_str(), waiting(&row.stage)));
+    let stages =
+        model_stages(report).map(|row| (row.stage.as_str(), waiting_ns(report, &row.stage)));
     let mut stages: Vec<_> = stages.filter(|(_, ns)| *ns > 0).collect();
     stages.order_by_key(|(_, ns)| Reverse(*ns));
     let parts =
@@ -239,6 +246,12 @@ pub(super) fn waiting_in_communication(report: &Report) -> Option<String> {
             listed(&parts, parts.len())
         )
     })
+}
+
+fn waiting_ns(report: &Report, stage: &str) -> u64 {
+    let rows = report.ranks.collectives.iter().filter(|row| row.stage == stage);
+    let waited = rows.filter_map(|row| row.warm_waiting_ns.or(row.waiting_ns));
+    waited.fold(0, u64::saturating_add)
 }
 
 /// How many rows there are, how much time of the stages they have, and their order.
@@ -276,10 +289,21 @@ fn rows_line(report: &Report, first: &[Kernel<'_>], rest: &[Kernel<'_>], by_loss
         (0, _) => format!("; {} are in kernels.csv", outside(left_out)),
         _ => format!("; the rest and {} are in kernels.csv", outside(left_out)),
     });
+    format!("Rows: {rows}. {}\n\n", order_in_words(report, by_loss))
+}
+
+/// In which order the kernels of a stage stand.
+pub(super) fn order_in_words(report: &Report, by_loss: bool) -> String {
     let by = if by_loss { "what loses most" } else { "the longest" };
     // How long it takes, other ranks say, too.
     let apart = waiting_in_communication(report).map_or("", |_| ", communication last");
-    format!("Rows: {rows}. In each stage, {by} comes first{apart}.\n\n")
+    format!("In each stage, {by} comes first{apart}.")
+}
+
+/// What a kernel is sorted by among those of its stage, the rest by time.
+pub(super) fn order_of(loss: &Loss<'_>, waits: bool) -> impl Ord + use<> {
+    let lost_ns = loss.ns_per_step.map_or(0, |ns| (ns * 1e3) as u64);
+    (waits && loss.kernel.row.class == COMMUNICATION, Reverse(lost_ns))
 }
 
 struct Line<'r> {
@@ -628,5 +652,12 @@ mod tests {
         ];
         let page = kernels_md(&report, 9);
         assert!(page.contains("includes waiting for other ranks: 3.00 ms in `decode`."), "{page}");
+        report.kernels[0].class = "communication".into();
+        report.kernels[0].times.total_ns = 5_000_000;
+        let page = kernels_md(&report, 9);
+        let waits = "communication 50.0 % (30.0 % waiting for other ranks)";
+        assert!(page.contains(waits), "{page}");
+        let last = page.lines().filter(|line| line.starts_with("| `kernel")).nth(2);
+        assert!(last.is_some_and(|row| row.contains("communication")), "{page}");
     }
 }

@@ -462,16 +462,22 @@ impl Page {
     /// The page with the whole command below the recommendations, if what it tells first names a setting only.
     pub(super) fn with_command(mut self, report: &Report, arguments: bool) -> Self {
         const FIRST: [&str; 2] = ["Recommendations", "The answer in full"];
-        let told = self.sections.iter().filter(|(title, _)| FIRST.contains(title));
-        let texts = told.map(|(_, text)| text).chain([&self.head]);
-        let setting = texts.filter_map(|text| setting_in(text)).next();
-        let command = setting.map(|setting| (setting, run_again(report, setting, arguments)));
-        if let Some((setting, command)) = command {
-            let [setting, command] = [setting, &command].map(code_in_text);
+        let of_section = |title: &str| self.sections.iter().position(|(known, _)| *known == title);
+        let places = FIRST.iter().map(|title| of_section(title)).chain([None]);
+        let told = places.filter_map(|place| {
+            let text =
+                place.map_or(Some(&self.head), |at| self.sections.get(at).map(|(_, text)| text));
+            Some((place, setting_in(text?)?))
+        });
+        if let Some((place, setting)) = told.collect::<Vec<_>>().first() {
+            let command = run_again(report, setting, arguments);
+            let [setting, command] = [setting, command.as_str()].map(code_in_text);
             let whole = if arguments { "" } else { " (COMMAND: see What ran in report.md)" };
             let said = format!("The command with {setting}: {command}{whole}\n\n");
-            let advice = self.sections.iter_mut().find(|(title, _)| *title == FIRST[0]);
-            match advice.filter(|known| !is_missing(&&**known)) {
+            // The head is long: its command stands with the advice, if there is any.
+            let place = place.or_else(|| of_section(FIRST[0]));
+            let section = place.and_then(|at| self.sections.get_mut(at));
+            match section.filter(|known| !is_missing(&&**known)) {
                 Some((_, text)) => text.push_str(&said),
                 None => self.head.push_str(&said),
             }

@@ -19,7 +19,7 @@ use stage2_report::roofline::bound;
 use crate::costs::costs;
 use crate::energy::energy_md;
 use crate::facts::{brief_screen, in_full};
-use crate::kernels::waiting_in_communication;
+use crate::kernels::{order_in_words, order_of, waiting_in_communication};
 use crate::page::{Page, lost_by_kernels, ms_of, run_line, step_is};
 use crate::ranks::{collectives, processes, ranks};
 use crate::regions::regions_md;
@@ -379,6 +379,11 @@ fn stage_kernels(report: &Report) -> String {
         )));
     }
     out.extend(lost_by_kernels(report, &losses).map(|said| paragraph(&said)));
+    let waits = waiting_in_communication(report).is_some();
+    out.push_str(&paragraph(&order_in_words(
+        report,
+        losses.iter().any(|loss| loss.ns_per_step.is_some()),
+    )));
     let totals = stage_totals(report);
     let of_model: BTreeSet<&str> = model_stages(report).map(|row| row.stage.as_str()).collect();
     let all = report.stage_kernels.chunk_by(|a, b| a.stage == b.stage);
@@ -399,6 +404,7 @@ fn stage_kernels(report: &Report) -> String {
         }
         rows.order_by_key(|row| Reverse(usual_ns(&row.times)));
         let loss = |row: &StageKernelRow| by_name.get(&(stage, row.name_index)).copied();
+        rows.order_by_key(|row| loss(row).map(|loss| order_of(loss, waits)));
         // In one row with a mean of warm calls only.
         let has_cold = rows.iter().any(|row| row.times.usual_calls() != row.times.calls);
         let of_all =
@@ -416,7 +422,8 @@ fn stage_kernels(report: &Report) -> String {
             .right("mean, us", |row| row.times.usual_mean_ns().map(us3))
             .right(&of_all("p50"), |row| row.times.p50_ns.map(us3))
             .right(&of_all("p99"), |row| row.times.p99_ns.map(us3))
-            .right(&of_all("max"), |row| row.times.max_ns.map(us3));
+            .right(&of_all("max"), |row| row.times.max_ns.map(us3))
+            .left("kernel_id", |row| (!row.kernel_id.is_empty()).then(|| code(&row.kernel_id)));
         out.push_str(&format!("### {}\n\n{}", code_in_text(stage), table.markdown()));
     }
     out + &more(stages.len(), STAGES, "stage") + &outside_kernels(&outside)

@@ -288,7 +288,7 @@ impl<'r> Timing<'r> {
             p50_ns: Some(step.p50_ns),
             per_token_ns: has_several.then(|| step.shown_ns(step.p50_ns)),
             p99_ns: tail("p99"),
-            max_ns: tail("longest"),
+            max_ns: tail("longest").or_else(|| (step.steps == 1).then_some(step.mean_ns)),
             mean_ns: Some(step.mean_ns),
             std_ns: step.std_ns,
             count: Some(step.steps),

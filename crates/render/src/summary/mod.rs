@@ -14,7 +14,9 @@ use std::collections::HashSet;
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, counted, ms3, or_absent, percent1, shown_time, us3};
 use stage2_contract::text::{code, code_in_text, plain, shorten, shorten_kernel};
-use stage2_model::{BottleneckKind, DeviceRow, Fact, ModelUse, OperatorRow, Report, StageRow};
+use stage2_model::{
+    Answer, BottleneckKind, DeviceRow, Fact, ModelUse, OperatorRow, Report, StageRow,
+};
 use stage2_report::conclusions::Shown;
 use stage2_report::operators::stage1::{MeanStd, Stage1Aggregates};
 use stage2_report::roofline::takeaways::recommendations;
@@ -22,7 +24,7 @@ use stage2_report::roofline::takeaways::recommendations;
 use crate::advice::no_advice;
 use crate::costs::costs_in_brief;
 use crate::facts::{self, brief_screen, facts, mean_of};
-use crate::kernels::waiting_in_communication;
+use crate::kernels::{TO_MEASURE, waiting_in_communication};
 use crate::operators::basis;
 use crate::page::{
     Page, busy_in_stages, idle_percent, is_answered, lead_first, ms_of, opening, run_line, step_is,
@@ -87,7 +89,11 @@ fn in_plain_words(report: &Report) -> Option<String> {
     let answer = verdict_stage(report)?;
     let (step, found) = (answer.step.as_ref()?, answer.bottleneck.as_ref()?);
     let bound = found.first()?;
-    let (time, unit) = (shown_time(mean_of(report, answer, step)), step.shown_unit());
+    // That of the verdict, which the shares are of.
+    let of_verdict =
+        Some(found.ns as f64).filter(|_| found.is_of_step() && found.of == step.shown_unit());
+    let time = shown_time(of_verdict.unwrap_or_else(|| mean_of(report, answer, step)));
+    let unit = step.shown_unit();
     let floor = answer.floor.distance.value();
     let floor = floor.map(|times| format!(", {times:.1} times the least that the hardware allows"));
     let does = match bound.kind {
@@ -126,8 +132,12 @@ fn in_plain_words(report: &Report) -> Option<String> {
         let gain = gain.map(|gain| format!("{gain}{marked}."));
         Some(format!(" What to do first: {what}.{}", gain.unwrap_or_default()))
     });
+    let start = match report.answer.lead.contains(Answer::MARKED) {
+        true => "With every operator marked, which slows the host, a",
+        false => "A",
+    };
     Some(format!(
-        "A {unit} of {} takes {time} on average{}. For {percent:.0} % of the time, {does}{waits}.{}\n\n",
+        "{start} {unit} of {} takes {time} on average{}. For {percent:.0} % of the time, {does}{waits}.{}\n\n",
         name(&answer.stage),
         floor.unwrap_or_default(),
         text(&first.unwrap_or_default())
@@ -467,8 +477,10 @@ fn kernels(report: &Report) -> String {
         unit.map_or_else(String::new, |said| format!(" {said}")),
         waiting.unwrap_or_default(),
         match shown.iter().any(|kernel| kernel.known_bound().is_some()) {
-            true => "Bounds are by counters of ncu, or by sampled ones if marked.",
-            false => "No bound is known, because there are no counters for these kernels.",
+            true => "Bounds are by counters of ncu, or by sampled ones if marked.".to_owned(),
+            false => format!(
+                "No bound is known, because there are no counters for these kernels.{TO_MEASURE}"
+            ),
         },
     )
 }

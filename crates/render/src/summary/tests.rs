@@ -378,6 +378,20 @@ fn a_recommendation_gains_what_its_kernel_loses_and_names_its_second_reason() {
 }
 
 #[test]
+fn what_is_measured_with_marked_operators_says_so_from_the_first_sentence_on() {
+    let file = format!("{}/../../docs/sample/runner/metrics.json", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&file).expect(&file);
+    let report: Report = serde_json::from_str(&text).expect(&file);
+    let page = summary_md(&report, &Shown::default());
+    let first = "\n\nWith every operator marked, which slows the host, a token of `decode` takes";
+    assert!(page.contains(first), "{page}");
+    assert!(page.contains("do not add them up. Marking every operator slows the host:"), "{page}");
+    let list = crate::advice::recommendations_listed(&report);
+    assert!(list.starts_with("1. In decode, ") && list.contains("\n   - **Gain:** "), "{list}");
+    assert!(list.contains("\n   - **Why:** ") && list.contains("Marking every"), "{list}");
+}
+
+#[test]
 fn takeaways_have_one_order_on_all_pages_and_a_few_more_are_listed() {
     let mut report = full("");
     report.answer = answer();
