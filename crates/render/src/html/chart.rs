@@ -14,7 +14,7 @@ use stage2_model::{
     StepSeries, StepTimeline, StepTimes, StepUnit,
 };
 
-use crate::html::markdown::{foreign, text};
+use crate::html::markdown::{foreign, inline, text};
 use crate::html::timeline::export_command;
 use crate::table::capitalised;
 
@@ -143,6 +143,9 @@ pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) 
         text(&description),
         text(&regular(series, noun).unwrap_or_default()),
     ));
+    if let Some(plateaus) = series.plateaus_in_words(noun) {
+        out.push_str(&format!("<p class=\"note\">{}</p>\n", inline(&capitalised(&plateaus))));
+    }
     if !outliers.is_empty() {
         let has_before = !series.before.is_empty();
         let row = |step: &Step| {

@@ -17,6 +17,22 @@ mod dom;
 /// Time, share of it, FLOP per byte and FLOP/s of a kernel row; nothing where ncu did not measure it.
 type Row = (&'static str, &'static str, u64, Option<(f64, f64)>);
 
+/// Slow stretches, in which a function takes longer.
+fn plateaus(hostile: &str) -> Plateaus {
+    let fast = Plateau {
+        mean_ns: 3.4e6,
+        gpu_ns: 1.15e6,
+        samples: 99,
+        requests: 16.0,
+        context_tokens: 800.0,
+        ..Plateau::default()
+    };
+    let slow = Plateau { mean_ns: 4.4e6, stretches: vec![(128, 195)], ..fast.clone() };
+    let function = format!("sort{hostile}");
+    let longer = vec![LongerFunction { function, more_ns: 3e5, error_ns: 5e4 }];
+    Plateaus { slow, fast, longer }
+}
+
 /// `hostile` stands in every name of foreign origin. A report holds visible text only.
 pub(super) fn full(hostile: &str) -> Report {
     let hostile = visible(hostile.as_bytes());
@@ -90,6 +106,7 @@ pub(super) fn full(hostile: &str) -> Report {
             buckets: (0..50).map(|i| bucket(i * 4)).collect(),
             outliers: vec![step(0, 9_000_000), step(120, 1_350_000)],
             before: Vec::new(),
+            plateaus: Some(plateaus(&hostile)),
             median: Some(step(77, 1_000_000)),
         }],
         step_timelines: ranks(&steps(&decode, &hostile), &hostile).into(),
@@ -685,6 +702,15 @@ fn outliers_that_come_regularly_are_said_to() {
     assert!(said(&[0, 190, 316, 379, 442, 505, 568, 631]), "the cold one does not count");
     assert!(!said(&[190, 316, 379, 442]), "too few");
     assert!(!said(&[190, 316, 379, 442, 505, 569]));
+}
+
+#[test]
+fn long_slow_stretches_are_told_at_the_chart_and_with_the_stages() {
+    let report = full("");
+    let said = "alls 128 to 195 are slow: they take 4.40 ms on average";
+    let page = parse(&written(&report)).by_id("stage-1").text();
+    assert!(page.contains(&format!("C{said}")), "{page}");
+    assert!(report_page::page(&report).markdown().contains(&format!("In `decode`, c{said}")));
 }
 
 #[test]
