@@ -167,7 +167,7 @@ fn to_do(advice: &Recommended<'_>) -> String {
     format!("In {}, {told}", text(stage))
 }
 
-/// What a recommendation is worth in its stage: up to that, or about that; else the time that it is about.
+/// What a recommendation is worth in its stage, at most; else the time that it is about.
 fn gain(
     report: &Report,
     advice: &Recommended<'_>,
@@ -212,9 +212,8 @@ fn known_gain(
     if let Some((saved, error)) = saved_percent(advice.first) {
         let of_step = of_mean_step(report, advice.first, saved, Some(error));
         let of_window = || {
-            let about = about(error);
             let error = error.map(|error| format!(" ± {}", percent1(error))).unwrap_or_default();
-            format!("saves {about} {}{error} % of its window", percent1(saved))
+            format!("saves up to {}{error} % of its window", percent1(saved))
         };
         // It may be far longer than the kernels that the advice names.
         let with_gaps = match advice.first.rule {
@@ -253,11 +252,6 @@ fn saved_percent(takeaway: &Takeaway) -> Option<(f64, Option<f64>)> {
     Some((-(*at_best_percent)?, *error_percent)).filter(|(saved, _)| (0.0..=100.0).contains(saved))
 }
 
-/// Of a gain without an error, which is a bound, and of an estimate.
-fn about(error: Option<f64>) -> &'static str {
-    if error.is_some() { "about" } else { "up to" }
-}
-
 /// So much of the mean step of the stage of a takeaway. `error`: it is a gain, with the error of an estimate.
 fn of_mean_step(
     report: &Report,
@@ -275,10 +269,9 @@ fn of_mean_step(
     let Some(error) = error else {
         return Some(format!("{part:.decimals$} {of_all} of {stage}"));
     };
-    let about = about(error);
     let error = error.map(|error| format!(" ± {:.decimals$}", all * error / 100.0));
     let error = error.unwrap_or_default();
-    Some(format!("saves {about} {part:.decimals$}{error} {of_all}"))
+    Some(format!("saves up to {part:.decimals$}{error} {of_all}"))
 }
 
 /// The first `most` of them, and how many more report.md has; so few more that the sentence about them would be as long are

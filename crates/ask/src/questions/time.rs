@@ -1,7 +1,7 @@
 //! How long a step takes, what its time goes into, and what the hardware would need.
 
-use stage2_contract::text::{capitalised, listed};
 use stage2_contract::text::numbers::shown_time;
+use stage2_contract::text::{capitalised, listed};
 use stage2_model::lead::bound_by;
 use stage2_model::{Absent, Figure, Report, StageAnswer, StepTimes, StepUnit, times_faster};
 

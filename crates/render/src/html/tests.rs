@@ -1235,7 +1235,7 @@ fn a_huge_report_makes_a_page_of_bounded_size() {
 #[test]
 fn what_to_do_first_names_the_gil_without_its_holder() {
     let of = "cut the extra host time of rank 0: waiting for the GIL";
-    let rest = " and f (a.py:3) (saves about 2 ms); not sure";
+    let rest = " and f (a.py:3) (saves up to 2 ms); not sure";
     let short = crate::facts::without_holder(&format!("{of} (held by g and h){rest}"));
     assert_eq!(short, Some(format!("{of}{rest}")));
     assert_eq!(crate::facts::without_holder(&format!("{of}{rest}")), None);
