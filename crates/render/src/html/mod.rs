@@ -520,7 +520,7 @@ fn host_of(
             first_rows(&html(&late), CAUSES, "more row")
         ),
     };
-    let causes = html(&stage_md(&told, host.more_samples()))
+    let causes = html(&stage_md(report, &told, host.more_samples()))
         .replace("<td>– of which", "<td class=\"part-of\">of which");
     format!(
         "{late}<div id=\"{}\">\n<h3 id=\"{}\">What the host does while the GPU idles</h3>\n{ahead}{}</div>\n{picture}",
