@@ -40,7 +40,13 @@ fn ms(ns: u64) -> f64 {
 }
 
 /// The picture of `series`, with the percentiles of `times`. A few steps are a line of numbers.
-pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) -> String {
+/// `run`: the name of its folder.
+pub(super) fn latency(
+    run: &str,
+    series: &StepSeries,
+    times: Option<&StepTimes>,
+    id: &str,
+) -> String {
     let (buckets, outliers) = shown(series);
     let steps = buckets.iter().map(|b| b.first.saturating_add(b.steps)).max().unwrap_or(0);
     if steps == 0 {
@@ -170,7 +176,7 @@ pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) 
             format!(
                 "<p class=\"note\">To see one in Perfetto, for instance {noun} {}, run {}.</p>\n",
                 count(step.number),
-                export_command(&series.stage, &series.path, steps)
+                export_command(run, &series.stage, &series.path, steps)
             )
         };
         let longest = outliers.iter().max_by_key(|step| step.host_ns);

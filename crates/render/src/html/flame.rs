@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::markdown::text;
 use super::mean_step::Part;
-use super::timeline::mark_in;
+use super::timeline::{folder, mark_in};
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, counted, percent1};
 use stage2_contract::text::shorten;
@@ -44,8 +44,14 @@ struct Node {
 }
 
 /// Returns a flame graph of the idle time of a stage; `None` without stacks, or where too few samples tell no cause.
-/// `bar`: the parts of the mean step, whose colours the same functions have here.
-pub(super) fn flame(host: &HostUse, stage: &HostStage, id: &str, bar: &[Part]) -> Option<String> {
+/// `run`: the name of its folder. `bar`: the parts of the mean step, whose colours the same functions have here.
+pub(super) fn flame(
+    run: &str,
+    host: &HostUse,
+    stage: &HostStage,
+    id: &str,
+    bar: &[Part],
+) -> Option<String> {
     let mut root = Node::default();
     for known in &stage.stacks {
         root.ns = root.ns.saturating_add(known.ns);
@@ -90,8 +96,10 @@ pub(super) fn flame(host: &HostUse, stage: &HostStage, id: &str, bar: &[Part]) -
          frame is its share of the idle time, from {from}. It includes all that the frame called, including waits, which \
          are separate rows of the table above, where its share can be smaller. The outermost frames are at the \
          top. If the thread was waiting, the innermost frame shows what for. A function that is a part of \
-         the mean step has the same colour there.{cut}{without}{left_out}</p>\n",
+         the mean step has the same colour there.{cut}{without}{left_out} Stacks of the whole step, also while the GPU works: \
+         <code>{}</code>, at speedscope.app.</p>\n",
         picture.frames,
+        text(&format!("stage2-launch export {} -f speedscope", folder(run))),
     ))
 }
 
@@ -243,12 +251,14 @@ mod tests {
         let stacks = vec![stack(&[0, 1, 2, 3], 50), stack(&[0, 1, 2, 4], 30), stack(&[], 10)];
         let known = HostStage { causes: vec![HostCause::default()], ..HostStage::default() };
         let stage = HostStage { stacks, stacks_of_ns: 100, ..known.clone() };
-        let picture = flame(&host, &stage, "flame", &[]).expect("a picture");
+        let picture = flame("run 1", &host, &stage, "flame", &[]).expect("a picture");
         assert!(
             picture.contains("step (3 frames): 80.0 %, 2 samples\nmain\nrun\nstep</title>"),
             "{picture}"
         );
         assert!(picture.contains("<title>sample: 50.0 %, 1 sample</title>"), "{picture}");
+        let whole = "<code>stage2-launch export 'run 1' -f speedscope</code>";
+        assert!(picture.contains(whole), "{picture}");
         assert!(picture.contains("For 20.0 % of the idle time, no stack is shown."), "{picture}");
         // Neither PyTorch's calls of modules nor decorators tell more than a module.
         let names = [
@@ -267,8 +277,8 @@ mod tests {
             percent: 1.0,
             to: String::new(),
         };
-        let picture =
-            flame(&modules, &of_modules, "flame", std::slice::from_ref(&part)).expect("a picture");
+        let picture = flame("", &modules, &of_modules, "flame", std::slice::from_ref(&part))
+            .expect("a picture");
         assert!(picture.contains("class=\"i-0\"") && picture.contains("class=\"f-"), "{picture}");
         let named = "<title>Net.forward (net.py:9) (4 frames): 50.0 %, 1 sample\nrun (app.py:7)\n";
         assert!(picture.contains(named), "{picture}");
@@ -278,22 +288,22 @@ mod tests {
         let nested = HostUse { names, ..HostUse::default() };
         let stacks = vec![stack(&[0], 60), stack(&[1], 20)];
         let cut = HostStage { stacks, threads: vec!["engine".into()], ..stage.clone() };
-        let picture = flame(&nested, &cut, "flame", &[part]).expect("a picture");
+        let picture = flame("", &nested, &cut, "flame", &[part]).expect("a picture");
         assert!(picture.contains("class=\"i-0\""), "{picture}");
         let said =
             "20.0 % have no callers, such as Net.forward.&lt;genexpr&gt;: the stack was cut off.";
         assert!(picture.contains(said), "{picture}");
         // The last frame of the only stack is what the thread does, and stays.
         let stage = HostStage { stacks: vec![stack(&[0, 1], 5)], stacks_of_ns: 5, ..known };
-        let picture = flame(&host, &stage, "flame", &[]).expect("a picture");
+        let picture = flame("run 1", &host, &stage, "flame", &[]).expect("a picture");
         assert!(picture.contains("<title>run: 100.0 %"), "{picture}");
         // Without a sample.
         let from = "share of the idle time, from calls whose times are known";
         assert!(picture.contains(from), "{picture}");
         let stage = HostStage { samples: 40, ..stage };
-        let picture = flame(&host, &stage, "flame", &[]).expect("a picture");
+        let picture = flame("run 1", &host, &stage, "flame", &[]).expect("a picture");
         assert!(picture.contains("share of the idle time, from 40 samples."), "{picture}");
         let few = HostStage { causes: Vec::new(), ..stage };
-        assert_eq!(flame(&host, &few, "flame", &[]), None, "too few samples for causes");
+        assert_eq!(flame("run 1", &host, &few, "flame", &[]), None, "too few samples for causes");
     }
 }

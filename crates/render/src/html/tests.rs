@@ -697,7 +697,7 @@ fn outliers_that_come_regularly_are_said_to() {
         let mut series = full("").step_series[0].clone();
         let first = series.outliers[0];
         series.outliers = numbers.iter().map(|at| Step { number: *at, ..first }).collect();
-        chart::latency(&series, None, "x").contains("They recur every 63 ")
+        chart::latency("", &series, None, "x").contains("They recur every 63 ")
     };
     assert!(said(&[0, 190, 316, 379, 442, 505, 568, 631]), "the cold one does not count");
     assert!(!said(&[190, 316, 379, 442]), "too few");
@@ -727,7 +727,7 @@ fn a_cold_step_does_not_flatten_the_warm_ones() {
             outliers: Vec::new(),
             ..full("").step_series[0].clone()
         };
-        chart::latency(&series, None, "x")
+        chart::latency("", &series, None, "x")
     };
     let of_call = picture_of(165_000_000, 3);
     let beyond = "Not in the picture, which ends at 10.80 ms: 3 calls of the first, cold call.";
@@ -1024,7 +1024,7 @@ fn the_picture_of_an_engine_has_the_times_until_the_next_step() {
     let times = StepTimes { unit: StepUnit::OfEngine, p50_ns: 900_000, ..StepTimes::default() };
     let picture = |until_next| {
         let series = StepSeries { until_next, ..full("").step_series[0].clone() };
-        chart::latency(&series, Some(&times), "x")
+        chart::latency("", &series, Some(&times), "x")
     };
     let until_next = picture(true);
     assert!(until_next.contains("</code> until the next one begins, in"), "{until_next}");
