@@ -192,13 +192,13 @@ pub(super) fn latency(
     out
 }
 
-/// Slow steps at regular distances have a cause that comes back: ` They recur every 63 steps, or a multiple of that: ...`.
+/// Slow steps at regular distances have a cause that comes back: ` The slow steps recur every 63 steps, or a multiple of that: ...`.
 fn regular(series: &StepSeries, noun: &str) -> Option<String> {
     series.slow_steps_apart().map(|apart| {
         let why = series.slow_steps_follow().unwrap_or_else(|| {
             format!("look at what the program does every {apart} {noun}s, such as taking in new requests")
         });
-        format!(" They recur every {apart} {noun}s, or a multiple of that: {why}.")
+        format!(" The slow {noun}s recur every {apart} {noun}s, or a multiple of that: {why}.")
     })
 }
 

@@ -517,9 +517,9 @@
     });
   };
 
-  // On a narrow screen the cells of a row stand below each other, each with what it is. Ranks are compared down a column.
+  // On a narrow screen the cells of a row stand below each other, each with what it is. The host times of ranks are compared down a column.
   const labelled = (table) => {
-    if (table.matches(".heat, .points")) return;
+    if (table.matches(".heat:not(#ranks-table), .points")) return;
     const heads = [...(table.tHead?.rows[0].cells ?? [])].map((head) => head.textContent);
     // So many characters in a row fit a phone.
     const longest = (texts) => Math.max(0, ...texts.map((text) => text.length));

@@ -644,10 +644,10 @@ fn late_and_waiting(report: &Report) -> String {
     };
     let mut notes = String::from(
         "The delay of a rank at a collective: how long after the median of the others it arrives. Its delay in a step: the sum \
-         of these. In turn: the ranks take turns arriving last, and no rank is consistently late. Late in, Median and Longest count delays above the noise (median: of steps, else the mean of collectives); \
+         of these. Alternates: the ranks take turns arriving last, and no rank is consistently late. Late in, Median and Longest count delays above the noise (median: of steps, else the mean of collectives); \
          the total counts every delay above the clock error. Waiting: its time in collectives before the last rank \
          arrived; transfer: the rest of that time. Of a stage in which a rank is late, the darkest cell has the largest value. Ranks that wait for each other have \
-         similar host times: report.md lists them.",
+         similar host times.",
     );
     if rows.len() > RANKS {
         notes.push_str(&format!(" {} more rows are in metrics.json.", rows.len() - RANKS));

@@ -697,7 +697,7 @@ fn outliers_that_come_regularly_are_said_to() {
         let mut series = full("").step_series[0].clone();
         let first = series.outliers[0];
         series.outliers = numbers.iter().map(|at| Step { number: *at, ..first }).collect();
-        chart::latency("", &series, None, "x").contains("They recur every 63 ")
+        chart::latency("", &series, None, "x").contains("The slow calls recur every 63 ")
     };
     assert!(said(&[0, 190, 316, 379, 442, 505, 568, 631]), "the cold one does not count");
     assert!(!said(&[190, 316, 379, 442]), "too few");
