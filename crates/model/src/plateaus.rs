@@ -13,7 +13,7 @@ const FEWEST: usize = 3 * LONG;
 const LONGER: f64 = 0.15;
 /// ... and by so many times the spread within the stretches.
 const SPREADS: f64 = 3.0;
-/// What is less than this part of the difference, or of a batch, is no difference.
+/// What is less than this part of the difference, or of a batch, does not count.
 const ALIKE: f64 = 0.05;
 /// Stretches that are named.
 const NAMED: usize = 4;
@@ -224,10 +224,11 @@ impl Plateaus {
             false => said.push_str(&format!(" Longer for certain: {}.", joined(&longer))),
         }
         if is_alike && known * 2.0 < host {
-            said.push_str(
-                " Why the rest is slower is not known; other load on the cores or a lower clock of the CPU slows down \
-                 all functions alike.",
-            );
+            let rest = if longer.is_empty() { "they are" } else { "the rest is" };
+            said.push_str(&format!(
+                " Why {rest} slower is not known; other load on the cores or a lower clock of the CPU slows down all \
+                 functions alike."
+            ));
         }
         said
     }
