@@ -407,7 +407,7 @@ fn a_late_rank_is_counted_in_the_steps_of_the_report() {
                longer per step than that of `rank 1`; samples explain 0.35 ± 0.05 ms of that: 0.24 `waiting for the GIL` \
                and 0.11 in `UvaBackedTensor.copy_to_uva (buffer_utils.py:110)`. It begins its step 1.88 ms after \
                `rank 1` (median): the delay is carried over from step to step. Meanwhile, `rank 1` waits 1.71 ms per step for it, or \
-               0.86 ms averaged over 2 ranks; removing what the samples explain saves about 0.35 ± 0.05 ms per step.";
+               0.86 ms averaged over 2 ranks; removing what the samples explain saves up to 0.35 ± 0.05 ms per step.";
     assert!(asked_for.summary.ends_with(why), "{}", asked_for.summary);
     let mixed = late.iter().find(|row| row["stage"] == "mixed").expect("a stage");
     assert_eq!(mixed["late_on"], Value::Null, "so few steps do not show why");

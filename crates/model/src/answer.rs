@@ -394,12 +394,11 @@ pub struct FirstStep {
     /// What the gain refers to; null: the whole window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean: Option<MeanTime>,
-    /// Standard error of the sum of these parts, percentage points of the window: the gain is an estimate from samples of
-    /// the host, which may be exceeded. Null: it is a bound.
+    /// Standard error of the sum of these parts, percentage points of the window: the bound is estimated from samples of
+    /// the host. Null: it is exact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_percent: Option<f64>,
-    /// How many times faster the stage would be, while its kernels stay as they are: at most, or by the estimate; null:
-    /// not known, as where something is only to be measured.
+    /// How many times faster the stage would be, while its kernels stay as they are, at most; null: not known, as where something is only to be measured.
     pub factor: Option<f64>,
     /// The factor is how far the stage is from its floor: what vanishes would make it faster than that.
     #[serde(default)]
@@ -432,7 +431,7 @@ impl FirstStep {
     /// per step`.
     pub fn gain(&self) -> Option<String> {
         let factor = times_faster(self.factor.filter(|factor| factor.is_finite())?);
-        let factor = format!("{} {factor}", self.about());
+        let factor = format!("up to {factor}");
         if self.is_in_tokens() {
             return Some(format!("{factor} the tokens/s if {}", self.condition));
         }
@@ -452,12 +451,12 @@ impl FirstStep {
         Some(all - left.percent).filter(|percent| *percent > 0.0)
     }
 
-    /// `up to 4.9x`, `about 1.30x`, or `2.3x to 10.7x`; nothing where that is not known.
+    /// `up to 4.9x`, or `2.3x to 10.7x`; nothing where that is not known.
     pub fn times(&self) -> Option<String> {
         let factor = times_faster(self.factor.filter(|factor| factor.is_finite())?);
         Some(match self.least_percent() {
             Some(least) => format!("{} to {factor}", times_faster(100.0 / (100.0 - least))),
-            None => format!("{} {factor}", self.about()),
+            None => format!("up to {factor}"),
         })
     }
 
@@ -478,8 +477,8 @@ impl FirstStep {
         })
     }
 
-    /// [`Self::gain`] without its condition and its parts, next to the advice that tells them: `about 1.30x faster
-    /// (saves about 1.08 ± 0.12 ms per step)`.
+    /// [`Self::gain`] without its condition and its parts, next to the advice that tells them: `up to 1.30x faster
+    /// (saves up to 1.08 ± 0.12 ms per step)`.
     pub fn gain_in_brief(&self) -> Option<String> {
         match self.saved().filter(|_| !self.removes.is_empty()) {
             Some(saved) => {
@@ -516,12 +515,7 @@ impl FirstStep {
         (self.factor.is_none() && !self.removes.is_empty()).then(|| self.parts())
     }
 
-    /// `up to`, or `about` of an estimate.
-    pub fn about(&self) -> &'static str {
-        if self.error_percent.is_some() { "about" } else { "up to" }
-    }
-
-    /// What the gain takes from the mean step, the same number as in [`Self::gain`]: `up to 2.12 ms per step`, `about 1.08
+    /// What the gain takes from the mean step, the same number as in [`Self::gain`]: `up to 2.12 ms per step`, `up to 1.08
     /// ± 0.12 ms per step`.
     pub fn saved(&self) -> Option<String> {
         let (mean, factor) = (self.mean.as_ref()?, self.factor?);
@@ -534,7 +528,7 @@ impl FirstStep {
         };
         let from = match self.least_percent() {
             Some(least) => grouped(&format!("{:.decimals$} to", of_mean(least))),
-            None => self.about().to_owned(),
+            None => "up to".to_owned(),
         };
         let error = self.error(of_mean, "", decimals);
         let saved = grouped(&format!("{saved:.decimals$}{error} {unit}"));
@@ -658,14 +652,14 @@ mod tests {
         assert_eq!(first.gain().as_deref(), Some(said));
         assert_eq!(first.saved().as_deref(), Some("up to 18.34 ms per step"), "the same number");
         let estimate = FirstStep { error_percent: Some(1.0), ..first.clone() };
-        assert_eq!(estimate.saved().as_deref(), Some("about 18.34 ± 0.32 ms per step"));
+        assert_eq!(estimate.saved().as_deref(), Some("up to 18.34 ± 0.32 ms per step"));
         let said = estimate.gain().expect("known");
         assert!(
-            said.starts_with("about 2.3x") && said.contains(" = 18.34 ± 0.32 of 32.28 ms"),
+            said.starts_with("up to 2.3x") && said.contains(" = 18.34 ± 0.32 of 32.28 ms"),
             "{said}"
         );
         let of_code = FirstStep { rule: Rule::HostCause, ..estimate };
-        assert_eq!(of_code.saved().as_deref(), Some("about 18.34 ± 0.32 ms per step"));
+        assert_eq!(of_code.saved().as_deref(), Some("up to 18.34 ± 0.32 ms per step"));
         let of_window = FirstStep { mean: None, ..first };
         let said = "up to 2.3x faster if it vanishes: launch gaps 4.6 % + other idle 52.2 % = 56.8 % of the window";
         assert_eq!(of_window.gain().as_deref(), Some(said));

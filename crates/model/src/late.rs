@@ -390,14 +390,12 @@ impl LateRow {
     pub fn code_line(&self) -> Option<String> {
         let Some(longer) = self.longer(Form::Holder) else { return self.host_sentence() };
         let longer = longer.replacen("Its", &format!("{}'s", self.who_first()), 1);
-        let carried = self.carried().map_or_else(String::new, |(steps, begins)| {
-            let (late, noun) = (shown_time(steps.median_ns as f64), &steps.noun);
-            let who = self.who_first();
+        let carried = self.carried().filter(|_| !longer.contains(", and carries over "));
+        let carried = carried.map_or_else(String::new, |(steps, _)| {
+            let (who, late) = (self.who_first(), shown_time(steps.median_ns as f64));
             format!(
-                ". {who} inherits the rest of its {late} delay from earlier {noun}s: it already begins each {noun} {} after \
-                 {} (median)",
-                shown_time(begins.ns as f64),
-                begins.after
+                ". {who} carries over the rest of its {late} delay from earlier {}s",
+                steps.noun
             )
         });
         Some(format!("{longer}{}{carried}", self.rest()))
@@ -550,9 +548,21 @@ impl LateRow {
         let colon = if found.len() == 1 { "" } else { ":" };
         let all = format!("{} ± {}", shown(ns), shown(error_ns));
         // The time of the whole steps has no error of sampling.
-        let whole = self.carried().and_then(|(_, begins)| Some((begins, begins.longer_ns? as f64)));
-        Some(match whole.filter(|(_, whole_ns)| *whole_ns > ns) {
-            Some((LateBegin { after, .. }, whole_ns)) => format!(
+        let whole =
+            self.carried().and_then(|(of, begins)| Some((of, begins, begins.longer_ns? as f64)));
+        Some(match whole.filter(|(_, _, whole_ns)| *whole_ns > ns) {
+            // The times of one line add up: where the rest of the delay comes from is told with the whole time.
+            Some((LateSteps { noun, median_ns, .. }, LateBegin { after, .. }, whole_ns))
+                if matches!(form, Form::Holder) && whole_ns < *median_ns as f64 =>
+            {
+                let (longer, late) = (shown_time(whole_ns), shown_time(*median_ns as f64));
+                format!(
+                    "Its host takes {longer} longer per step than that of {}, and carries over the rest of its {late} delay \
+                     from earlier {noun}s. Of the {longer}, samples explain {all}{colon} {parts}",
+                    form.name(after)
+                )
+            }
+            Some((_, LateBegin { after, .. }, whole_ns)) => format!(
                 "Its host takes {} longer per step than that of {}; samples explain {all} {unit} of that{colon} {parts}",
                 shown_time(whole_ns),
                 form.name(after)
@@ -885,9 +895,9 @@ mod tests {
         };
         // The delay of the step before is no code of this one, and no sample explains it.
         begins(&mut sampled, 5_342_001, Some(450_000));
-        let said = "Rank 1's host takes 0.45 ms longer per step than that of rank 0; samples explain 0.35 ± 0.05 ms of that: \
-                    0.24 waiting for the GIL, which another thread of its process holds (send, out.py:57; get, out.py:57), \
-                    and 0.11 in g (a.py:3). Rank 1 inherits the rest of its 10.68 ms delay from earlier calls: it already begins each call 5.34 ms after rank 0 (median)";
+        let said = "Rank 1's host takes 0.45 ms longer per step than that of rank 0, and carries over the rest of its 10.68 ms delay from \
+                    earlier calls. Of the 0.45 ms, samples explain 0.35 ± 0.05: 0.24 waiting for the GIL, which another thread of its process holds (send, out.py:57; get, out.py:57), \
+                    and 0.11 in g (a.py:3)";
         assert_eq!(code(&sampled), said);
         let begins_late = "Rank 1 begins its call 5.34 ms after rank 0 (median), so the delay is carried over from call to call. ";
         let line = sampled.line("").expect("late");
@@ -899,11 +909,12 @@ mod tests {
         let whole = sampled.sentence().expect("late");
         assert!(whole.ends_with("a step would be shorter by about as much"), "{whole}");
         begins(&mut sampled, 5_342_001, Some(900_000));
-        assert!(code(&sampled).contains(
-            ". Samples do not explain the other 0.55 ms: record for longer. Rank 1 inherits the rest of its 10.68 ms delay"
-        ));
+        let other = ". Samples do not explain the other 0.55 ms: record for longer";
+        assert!(code(&sampled).ends_with(other), "{}", code(&sampled));
         begins(&mut sampled, 5_342_001, None);
         assert!(code(&sampled).contains("Rank 1's host spends 0.35 ± 0.05 ms more per step than"));
+        let carries = ". Rank 1 carries over the rest of its 10.68 ms delay from earlier calls";
+        assert!(code(&sampled).ends_with(carries), "{}", code(&sampled));
         begins(&mut sampled, 5_342_000, None);
         assert_eq!(
             code(&sampled),

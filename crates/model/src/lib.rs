@@ -22,6 +22,7 @@ pub mod lead;
 pub mod nsys;
 mod outliers;
 mod peaks;
+mod plateaus;
 mod ranks;
 pub mod regions;
 mod report;
@@ -53,6 +54,7 @@ pub use nsys::{
 };
 pub use outliers::*;
 pub use peaks::*;
+pub use plateaus::*;
 pub use ranks::*;
 pub use report::*;
 pub use rows::*;

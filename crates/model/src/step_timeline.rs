@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use stage2_contract::text::numbers::shown_time;
 
 use crate::answer::StepUnit;
+use crate::plateaus::Plateaus;
 
 /// How long the steps of a stage took over the run, in bounded space. Where `path` is the stage itself,
 /// its instances are the steps.
@@ -31,6 +32,9 @@ pub struct StepSeries {
     /// What came right before each of these on its thread, where it is another stage; of steps that are the stage itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub before: Vec<StepBefore>,
+    /// What differs between long stretches of slow steps and the others; null: there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plateaus: Option<Plateaus>,
     /// The warm step whose time is nearest to the median; null: there is none.
     pub median: Option<Step>,
 }

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::table::{NAME_CHARS, ROWS, Table, more, more_in, none, paragraph, sentence, text};
-use stage2_contract::order::Order as _;
+use stage2_contract::order::{IntoOrdered as _, Order as _};
 use stage2_contract::text::numbers::{count, counted, percent1, time_scale};
 use stage2_contract::text::{code, cut, plain, shorten_kernel};
 use stage2_model::kernels::{Kernel, Loss, stage_kernels, steps};
@@ -85,7 +85,7 @@ pub(crate) fn takeaways_in_brief(report: &Report) -> String {
 
 /// What the rules are by which the takeaways speak; nothing without takeaways.
 pub(crate) fn rules(report: &Report) -> String {
-    let rules: BTreeSet<Rule> = report.insight.takeaways.iter().map(|said| said.rule).collect();
+    let rules: BTreeSet<Rule> = report.insight.takeaways.iter().map(|said| said.rule).into_set();
     let item = |rule: Rule| format!("- {}: {}\n", code(rule.label()), sentence(&rule.text()));
     let items: String = rules.into_iter().map(item).collect();
     if items.is_empty() { items } else { items + "\n" }
@@ -212,7 +212,7 @@ fn to_do(advice: &Recommended<'_>) -> String {
     format!("In {}, {told}", text(stage))
 }
 
-/// What a recommendation is worth in its stage: up to that, or about that; else the time that it is about.
+/// What a recommendation is worth in its stage, at most; else the time that it is about.
 fn gain(
     report: &Report,
     advice: &Recommended<'_>,
@@ -257,9 +257,8 @@ fn known_gain(
     if let Some((saved, error)) = saved_percent(advice.first) {
         let of_step = of_mean_step(report, advice.first, saved, Some(error));
         let of_window = || {
-            let about = about(error);
             let error = error.map(|error| format!(" ± {}", percent1(error))).unwrap_or_default();
-            format!("saves {about} {}{error} % of its window", percent1(saved))
+            format!("saves up to {}{error} % of its window", percent1(saved))
         };
         // It may be far longer than the kernels that the advice names.
         let with_gaps = match advice.first.rule {
@@ -298,11 +297,6 @@ fn saved_percent(takeaway: &Takeaway) -> Option<(f64, Option<f64>)> {
     Some((-(*at_best_percent)?, *error_percent)).filter(|(saved, _)| (0.0..=100.0).contains(saved))
 }
 
-/// Of a gain without an error, which is a bound, and of an estimate.
-fn about(error: Option<f64>) -> &'static str {
-    if error.is_some() { "about" } else { "up to" }
-}
-
 /// So much of the mean step of the stage of a takeaway. `error`: it is a gain, with the error of an estimate.
 fn of_mean_step(
     report: &Report,
@@ -320,10 +314,9 @@ fn of_mean_step(
     let Some(error) = error else {
         return Some(format!("{part:.decimals$} {of_all} of {stage}"));
     };
-    let about = about(error);
     let error = error.map(|error| format!(" ± {:.decimals$}", all * error / 100.0));
     let error = error.unwrap_or_default();
-    Some(format!("saves {about} {part:.decimals$}{error} {of_all}"))
+    Some(format!("saves up to {part:.decimals$}{error} {of_all}"))
 }
 
 /// The first `most` of them, and how many more report.md has; so few more that the sentence about them would be as long are

@@ -1,7 +1,7 @@
 //! Markdown of our own pages -> text for a terminal: wrapped paragraphs, and tables of aligned columns that fit its width.
 
 use pulldown_cmark::{Alignment, Event, Options, Parser, Tag, TagEnd};
-use stage2_contract::order::Order as _;
+use stage2_contract::order::{IntoOrdered as _, Order as _};
 use stage2_contract::text::numbers::ABSENT;
 use stage2_contract::text::{broken, wrapped};
 
@@ -196,7 +196,7 @@ fn one_line_each(cells: &[String], width: usize) -> Vec<String> {
     heads.order_by_key(|head| head.abs_diff(room / 2));
     let different = |head: &usize| {
         let shown: std::collections::BTreeSet<String> =
-            all.iter().map(|name| cut(name, *head)).collect();
+            all.iter().map(|name| cut(name, *head)).into_set();
         shown.len()
     };
     let most = heads.iter().map(different).max();

@@ -296,7 +296,7 @@ pub(super) fn short(report: &Report) -> Vec<AnswerLine> {
     lines
 }
 
-/// `cut the extra host time of rank 0: waiting for the GIL (saves about 0.35 ± 0.05 ms per step)`, without what holds it.
+/// `cut the extra host time of rank 0: waiting for the GIL (saves up to 0.35 ± 0.05 ms per step)`, without what holds it.
 pub(super) fn without_holder(first: &str) -> Option<String> {
     let (what, held) = first.split_once(" (held by ")?;
     let (_, rest) = held.split_once(')').filter(|_| what.starts_with(EXTRA_TIME))?;
@@ -689,7 +689,7 @@ mod tests {
         let page = crate::summary::page(&report, &Shown::default()).markdown();
         let plain = "A step of `decode` takes 3.17 ms on average, 9.0 times the least that the hardware allows. For 35 % of \
                      the time, the GPU has nothing to do and waits for the program on the CPU; for another 27 %, it \
-                     waits for rank 0, whose program on the CPU is late. What to do first: cut the extra host time of rank 0. That could make decode about 1.12x faster.\n\n- **Verdict:**";
+                     waits for rank 0, whose program on the CPU is late. What to do first: cut the extra host time of rank 0. That could make decode up to 1.12x faster.\n\n- **Verdict:**";
         assert!(page.contains(plain), "{page}");
         assert!(page.contains("\n\nHost mean: from the start of a step on the host to"), "{page}");
         assert!(page.contains(" GIL: Python's lock, which"), "{page}");

@@ -2,8 +2,9 @@
 
 use std::collections::HashSet;
 
+use crate::page::idle_of;
 use crate::table::{ROWS, Table, decimal, name, none, paragraph, text};
-use stage2_contract::text::numbers::{count, counted, ms3, percent1, shown_time};
+use stage2_contract::text::numbers::{count, counted, ms3, percent1, shown_time, time_scale};
 use stage2_contract::text::{code_in_text, plain};
 use stage2_model::rule::IDLE_LOW_PERCENT;
 use stage2_model::{
@@ -35,7 +36,7 @@ pub(super) fn host_md(report: &Report) -> String {
         out.push_str(&format!(
             "### {}\n\n{}{late}",
             code_in_text(&stage.stage),
-            stage_md(stage, host.more_samples())
+            stage_md(report, stage, host.more_samples())
         ));
     }
     if host.stages.is_empty() {
@@ -57,8 +58,8 @@ pub(super) fn basis_md(report: &Report) -> String {
              {HOST_ERRORS_LEAST:.0} standard errors are combined in one row. The time of a line may include \
              that of neighbouring lines; the time of a function is exact. A row is named by the innermost \
              function outside of libraries, and by its line with the most time. A row `of which line …` is a part \
-             of the row above it. During GPU work: the launching thread ran the function for this share of the \
-             window while the GPU worked. If the host never waits for the GPU, a change that removes the function \
+             of the row above it. During GPU work: the launching thread ran the function so long (or for this share of the \
+             window) while the GPU worked. If the host never waits for the GPU, a change that removes the function \
              saves this time too, until the GPU is the limit.\n\n"
         ));
     }
@@ -72,7 +73,7 @@ fn is_hardly_idle(stage: &HostStage) -> bool {
 }
 
 /// Returns the causes of the idle time of a stage; `more` states how to get more samples.
-pub(super) fn stage_md(stage: &HostStage, more: &str) -> String {
+pub(super) fn stage_md(report: &Report, stage: &HostStage, more: &str) -> String {
     let threads: Vec<String> = stage.threads.iter().map(|thread| code_in_text(thread)).collect();
     let of = if threads.is_empty() { String::new() } else { format!(" of {}", threads.join(", ")) };
     let times = stage.idle_ns.zip(stage.window_ns);
@@ -104,9 +105,18 @@ pub(super) fn stage_md(stage: &HostStage, more: &str) -> String {
             format!("too few samples for causes: {samples}, and {HOST_SAMPLES_LEAST} are needed");
         return out + &none(&why, more);
     }
-    let ns = |row: &Row<'_>| {
-        let idle_ns = stage.idle_ns?;
-        Some(ms3((idle_ns as f64 * row.share().percent / 100.0).round() as u64))
+    // As the first screen: of the mean step, in its unit. Totals would look more precise than they are.
+    let mut answers = report.answer.stages.iter();
+    let mean = answers.find(|answer| answer.stage == stage.stage).and_then(|answer| {
+        let found = answer.bottleneck.as_ref().filter(|found| found.is_of_step())?;
+        Some((found, idle_of(report, answer)?.ns))
+    });
+    let (scale, unit, decimals) = time_scale(mean.as_ref().map_or(0.0, |(of, _)| of.ns as f64));
+    let in_unit = |ns: f64| format!("{:.decimals$}", ns / scale);
+    let per = mean.as_ref().map(|(found, _)| format!("{unit} per {}", found.of));
+    let ns = |row: &Row<'_>| match &mean {
+        Some((_, idle_ns)) => Some(in_unit(idle_ns * row.share().percent / 100.0)),
+        None => Some(ms3((stage.idle_ns? as f64 * row.share().percent / 100.0).round() as u64)),
     };
     // The others would read 0.0 %.
     let is_shown = |cause: &&HostCause| {
@@ -124,16 +134,23 @@ pub(super) fn stage_md(stage: &HostStage, more: &str) -> String {
             Row::Cause(cause) if cause.kind == HostCauseKind::Unknown => None,
             row => Some(percent1(row.share().error_percent)),
         })
-        .right("total ms", ns)
+        .right(per.as_deref().unwrap_or("total ms"), ns)
         .right("in launch gaps (% of idle time)", |row| {
             let Row::Cause(cause) = row else { return None };
             Some(percent1(cause.launch_gaps_percent)).filter(|_| cause.launch_gaps_percent > 0.0)
         })
-        .right("more while the GPU works (% of the window)", |row| {
-            let Row::Cause(cause) = row else { return None };
-            Some(percent1(cause.beside_work_percent))
-                .filter(|_| cause.beside_work_percent >= SHOWN_PERCENT)
-        })
+        .right(
+            &format!("more while the GPU works ({})", per.as_deref().unwrap_or("% of the window")),
+            |row| {
+                let Row::Cause(cause) = row else { return None };
+                let percent = Some(cause.beside_work_percent);
+                let percent = percent.filter(|percent| *percent >= SHOWN_PERCENT)?;
+                Some(match &mean {
+                    Some((found, _)) => in_unit(found.ns as f64 * percent / 100.0),
+                    None => percent1(percent),
+                })
+            },
+        )
         .right("samples", |row| count(row.share().samples));
     out.push_str(&table.markdown());
     for advice in &stage.advice {
@@ -266,7 +283,10 @@ fn processes(host: &HostUse) -> String {
 mod tests {
     use super::*;
     use crate::testing::host;
-    use stage2_model::{HostCauseKind, HostFrame, LateDelays, LateSteps, Ranks};
+    use stage2_model::{
+        Bottleneck, HostCauseKind, HostFrame, LateDelays, LateSteps, Ranks, WindowKind, WindowPart,
+        WindowSplit,
+    };
 
     #[test]
     fn the_section_has_the_shares_their_errors_and_the_faults() {
@@ -285,6 +305,21 @@ mod tests {
             assert!(markdown.contains(words), "{words}: {markdown}");
         }
         assert!(!markdown.contains("of which line 230"), "it is within its error: {markdown}");
+        // Of a stage with a mean step, in its unit, as the first screen has it.
+        let part = |kind, ns| WindowPart { kind, ns, percent: 0.0 };
+        let parts = vec![part(WindowKind::Compute, 400_000), part(WindowKind::OtherIdle, 600_000)];
+        let window = Some(WindowSplit { window_ns: 1_000_000, parts, steps: None });
+        let bottleneck = Bottleneck { of: "step".into(), ns: 2_000_000, ..Bottleneck::default() };
+        let mut report = Report { answer: crate::testing::answer(), ..report };
+        let stage = &mut report.answer.stages[0];
+        (stage.window, stage.bottleneck) = (window, Some(bottleneck));
+        let markdown = host_md(&report);
+        for words in [
+            "| Per step (ms) | More while the GPU works (ms per step) |",
+            "scheduler.py:212 and 2 more lines) | 65.3 | 3.1 | 0.78 |",
+        ] {
+            assert!(markdown.contains(words), "{words}: {markdown}");
+        }
         let sum: f64 = host().stages[0].causes.iter().map(|cause| cause.percent).sum();
         assert!((sum - 100.0).abs() < 1e-9);
         assert_eq!(host_md(&Report::default()), "");
@@ -354,7 +389,7 @@ mod tests {
             window_ns: Some(10_000_000),
             ..busy.stages[0].clone()
         };
-        let markdown = stage_md(&busy.stages[0], busy.more_samples());
+        let markdown = stage_md(&Report::default(), &busy.stages[0], busy.more_samples());
         assert!(markdown.contains("hardly idle") && !markdown.contains("longer"), "{markdown}");
         let none = HostUse::default();
         let markdown = host_md(&Report { host: Some(none), ..Report::default() });

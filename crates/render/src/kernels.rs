@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
 
-use stage2_contract::order::Order as _;
+use stage2_contract::order::{IntoOrdered as _, Order as _};
 use stage2_contract::text::numbers::{count, counted, ms3, ms6, percent1, shown_time};
 use stage2_contract::text::{
     KernelName, code, code_in_text, csv_field, listed, plain, shorten_kernel,
@@ -124,7 +124,7 @@ struct ShortNames<'k>(HashMap<&'k str, String>);
 impl<'k> ShortNames<'k> {
     fn of(kernels: &'k [Kernel<'_>]) -> Self {
         let names: BTreeSet<&str> =
-            kernels.iter().map(|kernel| kernel.row.kernel.as_str()).collect();
+            kernels.iter().map(|kernel| kernel.row.kernel.as_str()).into_set();
         let mut all: HashMap<String, usize> = HashMap::new();
         for name in &names {
             *all.entry(shorten_kernel(name, KERNEL_CHARS)).or_default() += 1;
@@ -256,7 +256,7 @@ fn waiting_ns(report: &Report, stage: &str) -> u64 {
 
 /// How many rows there are, how much time of the stages they have, and their order.
 fn rows_line(report: &Report, first: &[Kernel<'_>], rest: &[Kernel<'_>], by_loss: bool) -> String {
-    let stages: BTreeSet<&str> = model_stages(report).map(|stage| stage.stage.as_str()).collect();
+    let stages: BTreeSet<&str> = model_stages(report).map(|stage| stage.stage.as_str()).into_set();
     let is_in =
         |kernel: &&Kernel<'_>| stages.contains(kernel.row.stage.as_str()) || stages.is_empty();
     let of = |kernels: &[Kernel<'_>]| {

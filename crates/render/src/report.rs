@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use stage2_contract::order::Order as _;
+use stage2_contract::order::{IntoOrdered as _, Order as _};
 use stage2_contract::stats::scaled;
 use stage2_contract::text::numbers::{count, counted, ms3, or_absent, percent1, shown_time, us3};
 use stage2_contract::text::{code, code_in_text, plain, shorten, shorten_kernel};
@@ -385,7 +385,7 @@ fn stage_kernels(report: &Report) -> String {
         losses.iter().any(|loss| loss.ns_per_step.is_some()),
     )));
     let totals = stage_totals(report);
-    let of_model: BTreeSet<&str> = model_stages(report).map(|row| row.stage.as_str()).collect();
+    let of_model: BTreeSet<&str> = model_stages(report).map(|row| row.stage.as_str()).into_set();
     let all = report.stage_kernels.chunk_by(|a, b| a.stage == b.stage);
     let is_of_model = |rows: &&[StageKernelRow]| {
         rows.first().is_some_and(|row| of_model.contains(row.stage.as_str()))

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use super::table::{ROWS, Table, name, paragraph};
-use stage2_contract::order::Order as _;
+use stage2_contract::order::{IntoOrdered as _, Order as _};
 use stage2_contract::text::numbers::{count, ms3, percent1};
 use stage2_contract::text::{code, plain};
 use stage2_model::kernels::stages_in_words;
@@ -62,10 +62,10 @@ fn stages(report: &Report, sampled: &SampledCounters) -> String {
         true => Some(report.noun_of(&row.stage)),
         false => Some(StepUnit::RangeWithin.noun()),
     };
-    let nouns: BTreeSet<&str> = rows.iter().filter_map(noun).collect();
+    let nouns: BTreeSet<&str> = rows.iter().filter_map(noun).into_set();
     let unit = nouns.iter().rev().copied().collect::<Vec<_>>().join(" or ");
     let without_steps = rows.iter().filter(|row| nouns.len() > 1 && noun(row) == Some("call"));
-    let without_steps: BTreeSet<String> = without_steps.map(|row| name(&row.stage)).collect();
+    let without_steps: BTreeSet<String> = without_steps.map(|row| name(&row.stage)).into_set();
     let of_calls = match without_steps.into_iter().collect::<Vec<_>>().as_slice() {
         [] => String::new(),
         stages => format!(" Those of {} are of a call.", stages_in_words(stages)),

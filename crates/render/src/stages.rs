@@ -197,6 +197,15 @@ pub(super) fn times(report: &Report, most: usize, file: &str, brief: bool) -> St
         });
         said.take(most).for_each(|said| out.push_str(&paragraph(&said)));
     }
+    if !brief {
+        let slow = answers().filter_map(|answer| {
+            let mut series = report.step_series.iter();
+            let series = series.find(|series| series.stage == answer.stage)?;
+            let said = series.plateaus_in_words(answer.step.as_ref()?.unit.noun())?;
+            Some(format!("In {}, {said}\n\n", name(&answer.stage)))
+        });
+        out.extend(slow.take(most));
+    }
     if answers().any(|answer| {
         answer.tokens_counted != TokensCounted::Generated && answer.tokens_per_s.value().is_some()
     }) {

@@ -74,7 +74,7 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
         lossy(&output.stdout)
     };
     let summary = shown(&["ask", &sorting], false);
-    let first = "FIRST:    make priority (sorting_scheduler.py:18) faster (saves about\n          1.08 ± 0.12 ms \
+    let first = "FIRST:    make priority (sorting_scheduler.py:18) faster (saves up to\n          1.08 ± 0.12 ms \
                  per step)\n";
     assert!(summary.contains(first), "{summary}");
     let pasted = summary.replace(" \\\n         ", "");

@@ -606,13 +606,11 @@ impl Next {
         if let Some(metric) = &self.metric {
             let unit = metric.unit.replace('_', " ");
             let Metric { before, refuted_from, refuted, noise_basis, basis, .. } = metric;
-            let best = metric.after_at_best.map(|after| match metric.after_error {
-                Some(error) => {
-                    let after = number(after);
-                    let decimals = after.split_once('.').map_or(0, |(_, digits)| digits.len());
-                    format!(", about {after} ± {error:.decimals$} {unit} after")
-                }
-                None => format!(", at best {} {unit} after", number(after)),
+            let best = metric.after_at_best.map(|after| {
+                let after = number(after);
+                let decimals = after.split_once('.').map_or(0, |(_, digits)| digits.len());
+                let error = metric.after_error.map(|error| format!(" ± {error:.decimals$}"));
+                format!(", at best {after}{} {unit} after", error.unwrap_or_default())
             });
             let of = match basis.starts_with("per ") {
                 true => form.plain(basis),

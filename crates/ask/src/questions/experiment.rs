@@ -15,9 +15,9 @@ pub(super) fn experiment(subject: &Subject<'_>, answer: &mut Answer) {
     let rule = rule.as_str().unwrap_or_default();
     answer.summary = match &found.metric {
         Some(metric) => {
-            let best = metric.after_at_best.map(|best| match metric.after_error {
-                Some(error) => format!(", about {} ± {} after it", shown(best), shown(error)),
-                None => format!(", {} at best", shown(best)),
+            let best = metric.after_at_best.map(|best| {
+                let error = metric.after_error.map(|error| format!(" ± {}", shown(error)));
+                format!(", {}{} at best", shown(best), error.unwrap_or_default())
             });
             let noise = match metric.is_beyond_noise {
                 true => "",

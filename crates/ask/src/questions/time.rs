@@ -1,7 +1,7 @@
 //! How long a step takes, what its time goes into, and what the hardware would need.
 
-use stage2_contract::text::listed;
 use stage2_contract::text::numbers::shown_time;
+use stage2_contract::text::{capitalised, listed};
 use stage2_model::lead::bound_by;
 use stage2_model::{Absent, Figure, Report, StageAnswer, StepTimes, StepUnit, times_faster};
 
@@ -110,7 +110,9 @@ fn slow_steps(subject: &Subject<'_>, stage: &StageAnswer) -> Option<String> {
         let why = follow.map_or_else(String::new, |why| format!(": {why}"));
         format!(", and recur every {apart} {noun}s, or a multiple of that{why}")
     });
-    Some(format!(" The slowest {noun}s take up to {max}{tail}{apart}."))
+    let plateaus = series.and_then(|of| of.plateaus_in_words(noun));
+    let plateaus = plateaus.map_or_else(String::new, |said| format!(" {}", capitalised(&said)));
+    Some(format!(" The slowest {noun}s take up to {max}{tail}{apart}.{plateaus}"))
 }
 
 fn none() -> String {

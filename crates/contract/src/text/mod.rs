@@ -172,10 +172,10 @@ mod tests {
 
     #[test]
     fn a_number_stays_with_its_unit_and_its_error() {
-        let text = "saves about 1.08 ± 0.12 ms (0.19 ms more), 5 calls";
+        let text = "saves up to 1.08 ± 0.12 ms (0.19 ms more), 5 calls";
         assert_eq!(
             wrapped(text, 16),
-            ["saves about", "1.08 ± 0.12 ms", "(0.19 ms more),", "5 calls"]
+            ["saves up to", "1.08 ± 0.12 ms", "(0.19 ms more),", "5 calls"]
         );
     }
 

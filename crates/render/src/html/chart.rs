@@ -14,7 +14,7 @@ use stage2_model::{
     StepSeries, StepTimeline, StepTimes, StepUnit,
 };
 
-use crate::html::markdown::{foreign, text};
+use crate::html::markdown::{foreign, inline, text};
 use crate::html::timeline::export_command;
 use crate::table::capitalised;
 
@@ -40,7 +40,13 @@ fn ms(ns: u64) -> f64 {
 }
 
 /// The picture of `series`, with the percentiles of `times`. A few steps are a line of numbers.
-pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) -> String {
+/// `run`: the name of its folder.
+pub(super) fn latency(
+    run: &str,
+    series: &StepSeries,
+    times: Option<&StepTimes>,
+    id: &str,
+) -> String {
     let (buckets, outliers) = shown(series);
     let steps = buckets.iter().map(|b| b.first.saturating_add(b.steps)).max().unwrap_or(0);
     if steps == 0 {
@@ -143,6 +149,9 @@ pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) 
         text(&description),
         text(&regular(series, noun).unwrap_or_default()),
     ));
+    if let Some(plateaus) = series.plateaus_in_words(noun) {
+        out.push_str(&format!("<p class=\"note\">{}</p>\n", inline(&capitalised(&plateaus))));
+    }
     if !outliers.is_empty() {
         let has_before = !series.before.is_empty();
         let row = |step: &Step| {
@@ -167,7 +176,7 @@ pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) 
             format!(
                 "<p class=\"note\">To see one in Perfetto, for instance {noun} {}, run {}.</p>\n",
                 count(step.number),
-                export_command(&series.stage, &series.path, steps)
+                export_command(run, &series.stage, &series.path, steps)
             )
         };
         let longest = outliers.iter().max_by_key(|step| step.host_ns);
@@ -183,13 +192,13 @@ pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) 
     out
 }
 
-/// Slow steps at regular distances have a cause that comes back: ` They recur every 63 steps, or a multiple of that: ...`.
+/// Slow steps at regular distances have a cause that comes back: ` The slow steps recur every 63 steps, or a multiple of that: ...`.
 fn regular(series: &StepSeries, noun: &str) -> Option<String> {
     series.slow_steps_apart().map(|apart| {
         let why = series.slow_steps_follow().unwrap_or_else(|| {
             format!("look at what the program does every {apart} {noun}s, such as taking in new requests")
         });
-        format!(" They recur every {apart} {noun}s, or a multiple of that: {why}.")
+        format!(" The slow {noun}s recur every {apart} {noun}s, or a multiple of that: {why}.")
     })
 }
 

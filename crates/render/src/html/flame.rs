@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::markdown::text;
 use super::mean_step::Part;
-use super::timeline::mark_in;
+use super::timeline::{folder, mark_in};
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, counted, percent1};
 use stage2_contract::text::shorten;
@@ -27,6 +27,8 @@ const NEARLY_ALL: f64 = 0.95;
 /// Functions that decorators and callers of objects put around others.
 const WRAPPERS: [&str; 8] =
     ["wrapper", "wrapped", "inner", "decorated", "decorate_context", "__call__", "<lambda>", "_fn"];
+/// What is between the name of a function and that of one without a name in it: `priority.<genexpr>`.
+const NESTED: &str = ".<";
 /// Heights of a row and of its bar, in pixels.
 const ROW: usize = 18;
 const BAR: usize = 17;
@@ -42,8 +44,14 @@ struct Node {
 }
 
 /// Returns a flame graph of the idle time of a stage; `None` without stacks, or where too few samples tell no cause.
-/// `bar`: the parts of the mean step, whose colours the same functions have here.
-pub(super) fn flame(host: &HostUse, stage: &HostStage, id: &str, bar: &[Part]) -> Option<String> {
+/// `run`: the name of its folder. `bar`: the parts of the mean step, whose colours the same functions have here.
+pub(super) fn flame(
+    run: &str,
+    host: &HostUse,
+    stage: &HostStage,
+    id: &str,
+    bar: &[Part],
+) -> Option<String> {
     let mut root = Node::default();
     for known in &stage.stacks {
         root.ns = root.ns.saturating_add(known.ns);
@@ -72,6 +80,10 @@ pub(super) fn flame(host: &HostUse, stage: &HostStage, id: &str, bar: &[Part]) -
         "0.0" => String::new(),
         percent => format!(" For {percent} % of the idle time, no stack is shown."),
     };
+    let cut = without_callers(host, stage, &root).map_or_else(String::new, |(name, ns)| {
+        let percent = percent1(ns as f64 * 100.0 / all_ns as f64);
+        format!(" {percent} % have no callers, such as {}: the stack was cut off.", text(&name))
+    });
     let from = match stage.samples {
         0 => "calls whose times are known, without a sample".to_owned(),
         some => counted(some, "sample"),
@@ -84,9 +96,27 @@ pub(super) fn flame(host: &HostUse, stage: &HostStage, id: &str, bar: &[Part]) -
          frame is its share of the idle time, from {from}. It includes all that the frame called, including waits, which \
          are separate rows of the table above, where its share can be smaller. The outermost frames are at the \
          top. If the thread was waiting, the innermost frame shows what for. A function that is a part of \
-         the mean step has the same colour there.{without}{left_out}</p>\n",
+         the mean step has the same colour there.{cut}{without}{left_out} Stacks of the whole step, also while the GPU works: \
+         <code>{}</code>, at speedscope.app.</p>\n",
         picture.frames,
+        text(&format!("stage2-launch export {} -f speedscope", folder(run))),
     ))
+}
+
+/// The time of outermost frames that something must have called, and the name of the largest: functions without a name,
+/// and of a single thread all but its first function. Nothing where it would read 0.0 %.
+fn without_callers(host: &HostUse, stage: &HostStage, root: &Node) -> Option<(String, u64)> {
+    let name = |at: &usize| host.names.get(*at).map_or("", String::as_str);
+    let first = root.called.iter().max_by_key(|(_, node)| node.ns).map(|(at, _)| *at);
+    let is_cut = |at: &usize| {
+        let is_other = stage.threads.len() == 1 && Some(*at) != first && name(at).ends_with(')');
+        is_other || name(at).contains(NESTED)
+    };
+    let cut = || root.called.iter().filter(|(at, _)| is_cut(at));
+    let ns = cut().map(|(_, node)| node.ns).sum::<u64>();
+    let most = cut().max_by_key(|(_, node)| node.ns)?;
+    let function = name(most.0).split(" (").next().unwrap_or_default();
+    (ns * 2_000 > root.ns).then(|| (function.to_owned(), ns))
 }
 
 /// A frame and the frames below it, as long as each called one frame only, or hardly another. The innermost frame of a
@@ -195,7 +225,9 @@ impl Picture<'_> {
         let (function, place) = self.names.get(at)?.rsplit_once(" (")?;
         let file = place.rsplit_once(':').map_or(place, |(file, _)| file);
         let file = file.rsplit_once('/').map_or(file, |(_, file)| file);
-        mark_in(self.bar, &format!("{function} ({file})"))
+        let of = |function: &str| mark_in(self.bar, &format!("{function} ({file})"));
+        // A generator expression or a lambda is a part of its function.
+        of(function).or_else(|| of(function.split_once(NESTED)?.0))
     }
 
     /// The name of a frame, for HTML.
@@ -219,12 +251,14 @@ mod tests {
         let stacks = vec![stack(&[0, 1, 2, 3], 50), stack(&[0, 1, 2, 4], 30), stack(&[], 10)];
         let known = HostStage { causes: vec![HostCause::default()], ..HostStage::default() };
         let stage = HostStage { stacks, stacks_of_ns: 100, ..known.clone() };
-        let picture = flame(&host, &stage, "flame", &[]).expect("a picture");
+        let picture = flame("run 1", &host, &stage, "flame", &[]).expect("a picture");
         assert!(
             picture.contains("step (3 frames): 80.0 %, 2 samples\nmain\nrun\nstep</title>"),
             "{picture}"
         );
         assert!(picture.contains("<title>sample: 50.0 %, 1 sample</title>"), "{picture}");
+        let whole = "<code>stage2-launch export 'run 1' -f speedscope</code>";
+        assert!(picture.contains(whole), "{picture}");
         assert!(picture.contains("For 20.0 % of the idle time, no stack is shown."), "{picture}");
         // Neither PyTorch's calls of modules nor decorators tell more than a module.
         let names = [
@@ -243,21 +277,33 @@ mod tests {
             percent: 1.0,
             to: String::new(),
         };
-        let picture = flame(&modules, &of_modules, "flame", &[part]).expect("a picture");
+        let picture = flame("", &modules, &of_modules, "flame", std::slice::from_ref(&part))
+            .expect("a picture");
         assert!(picture.contains("class=\"i-0\"") && picture.contains("class=\"f-"), "{picture}");
         let named = "<title>Net.forward (net.py:9) (4 frames): 50.0 %, 1 sample\nrun (app.py:7)\n";
         assert!(picture.contains(named), "{picture}");
+        // The part of a function without a name has its colour, and callers that are not known.
+        let names =
+            ["main (a.py:1)", "Net.forward.<genexpr> (net.py:9)"].map(String::from).to_vec();
+        let nested = HostUse { names, ..HostUse::default() };
+        let stacks = vec![stack(&[0], 60), stack(&[1], 20)];
+        let cut = HostStage { stacks, threads: vec!["engine".into()], ..stage.clone() };
+        let picture = flame("", &nested, &cut, "flame", &[part]).expect("a picture");
+        assert!(picture.contains("class=\"i-0\""), "{picture}");
+        let said =
+            "20.0 % have no callers, such as Net.forward.&lt;genexpr&gt;: the stack was cut off.";
+        assert!(picture.contains(said), "{picture}");
         // The last frame of the only stack is what the thread does, and stays.
         let stage = HostStage { stacks: vec![stack(&[0, 1], 5)], stacks_of_ns: 5, ..known };
-        let picture = flame(&host, &stage, "flame", &[]).expect("a picture");
+        let picture = flame("run 1", &host, &stage, "flame", &[]).expect("a picture");
         assert!(picture.contains("<title>run: 100.0 %"), "{picture}");
         // Without a sample.
         let from = "share of the idle time, from calls whose times are known";
         assert!(picture.contains(from), "{picture}");
         let stage = HostStage { samples: 40, ..stage };
-        let picture = flame(&host, &stage, "flame", &[]).expect("a picture");
+        let picture = flame("run 1", &host, &stage, "flame", &[]).expect("a picture");
         assert!(picture.contains("share of the idle time, from 40 samples."), "{picture}");
         let few = HostStage { causes: Vec::new(), ..stage };
-        assert_eq!(flame(&host, &few, "flame", &[]), None, "too few samples for causes");
+        assert_eq!(flame("run 1", &host, &few, "flame", &[]), None, "too few samples for causes");
     }
 }

@@ -245,9 +245,9 @@ fn first_numbers(report: &Report, parts: &[Part], has_bar: bool) -> String {
     if let Some(used) = &report.insight.utilisation {
         let model = &used.numbers.model;
         let rate = model.generated_tokens_per_s.value();
-        shown.extend(
-            rate.map(|rate| card("tokens/s of whole generations", shown_rate(rate), MFU_SECTION)),
-        );
+        shown.extend(rate.map(|rate| {
+            card("generated tokens/s, with the time of prefill", shown_rate(rate), MFU_SECTION)
+        }));
         let mfu = model.mfu_wall.value().map(|mfu| format!("{:.3} %", mfu * 100.0));
         shown.extend(mfu.map(|mfu| card("MFU of the model", mfu, MFU_SECTION)));
     }

@@ -401,7 +401,7 @@ fn stage_section(
     let noun = of_engine.unwrap_or(steps.first().map_or("call", |step| step.noun()));
     let series = report.step_series.iter().find(|series| series.stage == stage);
     let timed = of_engine.unwrap_or(series.map_or(noun, StepSeries::noun));
-    let series = series.map(|series| latency(series, times, &id("latency")));
+    let series = series.map(|series| latency(&report.run.name, series, times, &id("latency")));
     let series = series.unwrap_or_else(|| absent("the times of single steps are not known", ""));
     let title = heading("latency", &format!("Latency of each {timed} over the run"));
     let latency = format!("{title}{series}");
@@ -426,7 +426,8 @@ fn stage_section(
         let split = split.unwrap_or_else(|| absent("its GPU window is not known", ""));
         let roofline = roofline(report, kernels, stage, rows, &id("roofline"));
         let roofline = roofline.map(|picture| heading("roofline", "Roofline") + &picture);
-        let export = first_shown(&steps).map_or_else(String::new, |shown| beyond(shown, noun));
+        let export = first_shown(&steps)
+            .map_or_else(String::new, |shown| beyond(&report.run.name, shown, noun));
         let steps = timelines(&steps, noun, &id("timeline"), &bar).unwrap_or_else(|| {
             absent(
                 "no median call or step of this stage is known",
@@ -506,7 +507,7 @@ fn host_of(
     let Some(found) = host.stages.iter().find(|found| found.stage == stage) else {
         return String::new();
     };
-    let picture = flame(host, found, &id("flame"), bar).unwrap_or_default();
+    let picture = flame(&report.run.name, host, found, &id("flame"), bar).unwrap_or_default();
     // Remedies for what the GPU did not wait for would be wrong.
     let (ahead, told) = match host_ahead(report, stage) {
         true => (HOST_WAS_AHEAD, Cow::Owned(HostStage { advice: Vec::new(), ..found.clone() })),
@@ -520,7 +521,7 @@ fn host_of(
             first_rows(&html(&late), CAUSES, "more row")
         ),
     };
-    let causes = html(&stage_md(&told, host.more_samples()))
+    let causes = html(&stage_md(report, &told, host.more_samples()))
         .replace("<td>– of which", "<td class=\"part-of\">of which");
     format!(
         "{late}<div id=\"{}\">\n<h3 id=\"{}\">What the host does while the GPU idles</h3>\n{ahead}{}</div>\n{picture}",

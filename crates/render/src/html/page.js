@@ -2,6 +2,8 @@
 // filtered and lead to their bars and points, and light and dark can be switched. Nothing here is needed to read it.
 (() => {
   // Names are shortened in the middle.
+  const CHAR_PX = 6.5;
+  const cut = (name, chars) => (name.length > chars ? `${name.slice(0, Math.max(1, chars - 1))}…` : name);
   const wordsOf = (text) => text.toLowerCase().split(/[\s…]+/).filter(Boolean);
   const hasAll = (text, words) => words.length > 0 && words.every((word) => text.includes(word));
 
@@ -83,11 +85,9 @@
     };
     // Where a picture is zoomed, a bar begins left of what is seen, or has room for its name.
     const NAME_Y = 12;
-    const CHAR_PX = 6.5;
     const FEWEST_CHARS = 8;
     const FEWEST_OF_RANGE = 4;
     const part = (element) => ["x", "width"].map((name) => parseFloat(element.getAttribute(name)) / 100);
-    const cut = (name, chars) => (name.length > chars ? `${name.slice(0, Math.max(1, chars - 1))}…` : name);
     const ranges = [...picture.querySelectorAll("svg.range")].map((range) => {
       const label = range.querySelector("text");
       range.dataset.name = label.textContent;
@@ -517,9 +517,9 @@
     });
   };
 
-  // On a narrow screen the cells of a row stand below each other, each with what it is. Ranks are compared down a column.
+  // On a narrow screen the cells of a row stand below each other, each with what it is. The host times of ranks are compared down a column.
   const labelled = (table) => {
-    if (table.matches(".heat, .points")) return;
+    if (table.matches(".heat:not(#ranks-table), .points")) return;
     const heads = [...(table.tHead?.rows[0].cells ?? [])].map((head) => head.textContent);
     // So many characters in a row fit a phone.
     const longest = (texts) => Math.max(0, ...texts.map((text) => text.length));
@@ -549,14 +549,24 @@
     const say = (text) => said.replaceChildren(make("bdi", { textContent: text }));
     // A frame that begins left of the part shown has its name at the edge of that.
     const label = () => {
+      // Of what is folded, no width is known.
+      if (!picture.clientWidth) return;
       const [from, width] = [scroll.scrollLeft, picture.clientWidth / 100];
       for (const frame of frames) {
         const [left, right] = [part(frame, "x"), part(frame, "x") + part(frame, "width")];
         const hidden = right * width > from ? Math.max(0, from - left * width) : 0;
-        frame.querySelector("text").setAttribute("x", String(3 + hidden));
+        const text = frame.querySelector("text");
+        text.setAttribute("x", String(3 + hidden));
+        text.dataset.name ??= text.textContent;
+        const name = folded(frame);
+        const chars = Math.floor(((right - left) * width - hidden - 4) / CHAR_PX);
+        // A letter or two say nothing.
+        text.textContent = chars > 2 ? cut(name ? `${name} in ${text.dataset.name}` : text.dataset.name, chars) : "";
       }
     };
     scroll.addEventListener("scroll", label);
+    addEventListener("resize", label);
+    addEventListener("toggle", label, true);
     const show = (x, width) => {
       picture.style.width = `${1e4 / Math.max(width, 0.01)}%`;
       scroll.scrollLeft = (x / 100) * picture.clientWidth;
@@ -571,12 +581,6 @@
       const [shown, ...names] = about(frame).split("\n");
       const is = (text) => wanted.length > 0 && wanted.some((word) => text.toLowerCase().includes(word));
       return is(shown) ? "" : names.filter(is).at(-1) ?? "";
-    };
-    const named = (frame) => {
-      const label = frame.querySelector("text");
-      label.dataset.name ??= label.textContent;
-      const name = folded(frame);
-      label.textContent = name ? `${name} in ${label.dataset.name}` : label.dataset.name;
     };
     let picked = null;
     const pick = (frame) => {
@@ -604,13 +608,13 @@
         const text = about(frame).toLowerCase();
         const is = words.length > 0 && words.every((word) => text.includes(word));
         frame.classList.toggle("found", is);
-        named(frame);
         found += is ? 1 : 0;
         // What a marked frame called is part of its time already.
         if (!is || part(frame, "x") < until - 1e-3) continue;
         percent += part(frame, "width");
         until = part(frame, "x") + part(frame, "width");
       }
+      label();
       together = percent.toFixed(1);
       if (words.length > 0) say(found ? `${found} of ${frames.length} frames, ${together} % of the time; Enter and Shift+Enter step through them` : "No match");
     });
@@ -644,6 +648,7 @@
     all.setAttribute("aria-label", "Show all frames");
     all.addEventListener("click", () => show(0, 100));
     box.prepend(make("div", { className: "tools" }, all, find, said));
+    label();
   };
 
   themes();

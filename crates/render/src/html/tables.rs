@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use stage2_contract::order::Order as _;
+use stage2_contract::order::{IntoOrdered as _, Order as _};
 use stage2_contract::text::numbers::{
     ABSENT, count, counted, ms3, or_absent, percent1, shown_time, us3,
 };
@@ -104,7 +104,7 @@ impl<'k> Kernels<'k> {
             let stages = self.losses.iter().map(|loss| loss.kernel.row.stage.as_str());
             let place = |stage: &str| row.find(&format!("{}: ", text(stage)));
             let stages = stages.filter_map(|stage| Some((place(stage)?, stage)));
-            let stages: BTreeSet<(usize, &str)> = stages.collect();
+            let stages: BTreeSet<(usize, &str)> = stages.into_set();
             let linked = |row, (_, stage)| {
                 let mut links = self.links(stage, SHORT_CHARS);
                 links.retain(|(_, anchor)| all.contains(&format!("id=\"{anchor}\"")));
@@ -159,8 +159,8 @@ pub(super) fn table(report: &Report, kernels: &Kernels<'_>, stages: &[&str]) -> 
     let several = report.devices.len() > 1;
     let sections: BTreeMap<&str, Section<'_>> = (stages.iter().zip(1..))
         .map(|(stage, number)| (*stage, Section::of(report, kernels, stage, number)))
-        .collect();
-    let of_model: BTreeSet<&str> = model_stages(report).map(|row| row.stage.as_str()).collect();
+        .into_map();
+    let of_model: BTreeSet<&str> = model_stages(report).map(|row| row.stage.as_str()).into_set();
     let is_outside = |loss: &Loss<'_>| !of_model.contains(loss.kernel.row.stage.as_str());
     // Without stages of the model there is nothing to be outside of.
     let has_stages = !losses.iter().all(|loss| is_outside(loss));
@@ -644,10 +644,10 @@ fn late_and_waiting(report: &Report) -> String {
     };
     let mut notes = String::from(
         "The delay of a rank at a collective: how long after the median of the others it arrives. Its delay in a step: the sum \
-         of these. In turn: the ranks take turns arriving last, and no rank is consistently late. Late in, Median and Longest count delays above the noise (median: of steps, else the mean of collectives); \
+         of these. Alternates: the ranks take turns arriving last, and no rank is consistently late. Late in, Median and Longest count delays above the noise (median: of steps, else the mean of collectives); \
          the total counts every delay above the clock error. Waiting: its time in collectives before the last rank \
          arrived; transfer: the rest of that time. Of a stage in which a rank is late, the darkest cell has the largest value. Ranks that wait for each other have \
-         similar host times: report.md lists them.",
+         similar host times.",
     );
     if rows.len() > RANKS {
         notes.push_str(&format!(" {} more rows are in metrics.json.", rows.len() - RANKS));

@@ -17,6 +17,22 @@ mod dom;
 /// Time, share of it, FLOP per byte and FLOP/s of a kernel row; nothing where ncu did not measure it.
 type Row = (&'static str, &'static str, u64, Option<(f64, f64)>);
 
+/// Slow stretches, in which a function takes longer.
+fn plateaus(hostile: &str) -> Plateaus {
+    let fast = Plateau {
+        mean_ns: 3.4e6,
+        gpu_ns: 1.15e6,
+        samples: 99,
+        requests: 16.0,
+        context_tokens: 800.0,
+        ..Plateau::default()
+    };
+    let slow = Plateau { mean_ns: 4.4e6, stretches: vec![(128, 195)], ..fast.clone() };
+    let function = format!("sort{hostile}");
+    let longer = vec![LongerFunction { function, more_ns: 3e5, error_ns: 5e4 }];
+    Plateaus { slow, fast, longer }
+}
+
 /// `hostile` stands in every name of foreign origin. A report holds visible text only.
 pub(super) fn full(hostile: &str) -> Report {
     let hostile = visible(hostile.as_bytes());
@@ -90,6 +106,7 @@ pub(super) fn full(hostile: &str) -> Report {
             buckets: (0..50).map(|i| bucket(i * 4)).collect(),
             outliers: vec![step(0, 9_000_000), step(120, 1_350_000)],
             before: Vec::new(),
+            plateaus: Some(plateaus(&hostile)),
             median: Some(step(77, 1_000_000)),
         }],
         step_timelines: ranks(&steps(&decode, &hostile), &hostile).into(),
@@ -680,11 +697,20 @@ fn outliers_that_come_regularly_are_said_to() {
         let mut series = full("").step_series[0].clone();
         let first = series.outliers[0];
         series.outliers = numbers.iter().map(|at| Step { number: *at, ..first }).collect();
-        chart::latency(&series, None, "x").contains("They recur every 63 ")
+        chart::latency("", &series, None, "x").contains("The slow calls recur every 63 ")
     };
     assert!(said(&[0, 190, 316, 379, 442, 505, 568, 631]), "the cold one does not count");
     assert!(!said(&[190, 316, 379, 442]), "too few");
     assert!(!said(&[190, 316, 379, 442, 505, 569]));
+}
+
+#[test]
+fn long_slow_stretches_are_told_at_the_chart_and_with_the_stages() {
+    let report = full("");
+    let said = "alls 128 to 195 are slow: they take 4.40 ms on average";
+    let page = parse(&written(&report)).by_id("stage-1").text();
+    assert!(page.contains(&format!("C{said}")), "{page}");
+    assert!(report_page::page(&report).markdown().contains(&format!("In `decode`, c{said}")));
 }
 
 #[test]
@@ -701,7 +727,7 @@ fn a_cold_step_does_not_flatten_the_warm_ones() {
             outliers: Vec::new(),
             ..full("").step_series[0].clone()
         };
-        chart::latency(&series, None, "x")
+        chart::latency("", &series, None, "x")
     };
     let of_call = picture_of(165_000_000, 3);
     let beyond = "Not in the picture, which ends at 10.80 ms: 3 calls of the first, cold call.";
@@ -998,7 +1024,7 @@ fn the_picture_of_an_engine_has_the_times_until_the_next_step() {
     let times = StepTimes { unit: StepUnit::OfEngine, p50_ns: 900_000, ..StepTimes::default() };
     let picture = |until_next| {
         let series = StepSeries { until_next, ..full("").step_series[0].clone() };
-        chart::latency(&series, Some(&times), "x")
+        chart::latency("", &series, Some(&times), "x")
     };
     let until_next = picture(true);
     assert!(until_next.contains("</code> until the next one begins, in"), "{until_next}");
@@ -1209,7 +1235,7 @@ fn a_huge_report_makes_a_page_of_bounded_size() {
 #[test]
 fn what_to_do_first_names_the_gil_without_its_holder() {
     let of = "cut the extra host time of rank 0: waiting for the GIL";
-    let rest = " and f (a.py:3) (saves about 2 ms); not sure";
+    let rest = " and f (a.py:3) (saves up to 2 ms); not sure";
     let short = crate::facts::without_holder(&format!("{of} (held by g and h){rest}"));
     assert_eq!(short, Some(format!("{of}{rest}")));
     assert_eq!(crate::facts::without_holder(&format!("{of}{rest}")), None);

@@ -4,6 +4,7 @@
 //! Positions are percentages of the width, so that zooming is a wider picture in a box that scrolls:
 //! panning is the browser's, by touch, mouse and keyboard, and names in ranges keep their shape.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -80,24 +81,34 @@ pub(super) fn has_bar(timeline: &StepTimeline, kernel: &str) -> bool {
 
 /// The command that writes a step with those next to it, or the whole stage where instances of the stage have other
 /// numbers, as a file for Perfetto.
-pub(super) fn export_command(stage: &str, path: &str, steps: std::ops::Range<u64>) -> String {
+pub(super) fn export_command(
+    run: &str,
+    stage: &str,
+    path: &str,
+    steps: std::ops::Range<u64>,
+) -> String {
     let part = match path == stage {
         true => ("window", format!("{stage}:{}..{}", steps.start, steps.end)),
         false => ("stage", stage.to_owned()),
     };
     let value = shlex::try_quote(&part.1).unwrap_or_default();
-    let command = format!("stage2-launch export RUN -f perfetto --{} {value}", part.0);
+    let command = format!("stage2-launch export {} -f perfetto --{} {value}", folder(run), part.0);
     format!("<code>{}</code>", text(&command))
 }
 
+/// The folder of a run as a word of a command, from the folder around it.
+pub(super) fn folder(run: &str) -> Cow<'_, str> {
+    shlex::try_quote(if run.is_empty() { "RUN" } else { run }).unwrap_or("RUN".into())
+}
+
 /// How to see more than the median step.
-pub(super) fn beyond(timeline: &StepTimeline, noun: &str) -> String {
+pub(super) fn beyond(run: &str, timeline: &StepTimeline, noun: &str) -> String {
     let StepTimeline { stage, path, step, .. } = timeline;
     let steps = step.number.saturating_sub(1)..step.number.saturating_add(2);
     format!(
-        "<p class=\"note\">To see this {noun} and those next to it with all that was recorded, run {} (RUN is the folder \
-         of the run), and open the file at ui.perfetto.dev.</p>\n",
-        export_command(stage, path, steps)
+        "<p class=\"note\">To see this {noun} and those next to it with all that was recorded, run {} in the folder around that of \
+         the run, and open the file at ui.perfetto.dev.</p>\n",
+        export_command(run, stage, path, steps)
     )
 }
 

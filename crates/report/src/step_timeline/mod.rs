@@ -2,6 +2,7 @@
 //! the trace file that the step is in.
 
 mod host;
+mod plateaus;
 mod ranks;
 
 use std::cmp::Reverse;
@@ -85,15 +86,21 @@ fn timelines(
         let steps = places.iter().filter_map(|at| {
             let (series, step) = chosen.get(*at)?;
             let lasts_ns = series.until_next.then_some(step.host_ns);
-            Some((*at, StepEvents::of(*step, &series.path, lasts_ns, series.cold_steps)))
+            let events = StepEvents::of(*step, &series.path, lasts_ns, series.cold_steps);
+            Some((*at, StepEvents { stretches: plateaus::Stretches::of(series), ..events }))
         });
         let mut steps: Vec<(usize, StepEvents)> = steps.collect();
         if let Err(error) = read(file, &mut steps) {
             report.findings.push(failed(error.to_string()));
             continue;
         }
-        for (at, events) in steps {
+        for (at, mut events) in steps {
             let Some((series, step)) = chosen.get(at) else { continue };
+            let plateaus = events.stretches.take().and_then(plateaus::Stretches::finish);
+            let is_it = |of: &&mut StepSeries| of.path == series.path && of.file == series.file;
+            if let Some(of) = report.step_series.iter_mut().find(is_it) {
+                of.plateaus = plateaus;
+            }
             let Some(timeline) = events.finish() else {
                 report.findings.push(failed(format!("it holds no range {}", step.range)));
                 continue;
@@ -110,7 +117,8 @@ fn timelines(
 fn read(file: &TraceFile, steps: &mut [(usize, StepEvents)]) -> Result<(), ReadError> {
     let read = file.for_each(|event| {
         steps.iter_mut().for_each(|(_, step)| step.add(&event));
-        if steps.iter().all(|(_, step)| step.over) { Err(Stop::Over) } else { Ok(()) }
+        let is_over = |step: &StepEvents| step.over && step.stretches.is_none();
+        if steps.iter().all(|(_, step)| is_over(step)) { Err(Stop::Over) } else { Ok(()) }
     });
     match read {
         Err(Stop::Unreadable(error)) => Err(error),
@@ -201,6 +209,8 @@ struct StepEvents {
     /// Nothing of the step is to come.
     over: bool,
     samples: host::Samples,
+    /// Where its series has slow stretches, the whole file is read.
+    stretches: Option<plateaus::Stretches>,
 }
 
 impl StepEvents {
@@ -219,6 +229,9 @@ impl StepEvents {
 
     fn add(&mut self, event: &Event<'_>) {
         self.samples.add(event);
+        if let Some(stretches) = &mut self.stretches {
+            stretches.add(event);
+        }
         match event {
             Event::Range(range) if !self.over => self.range(range),
             Event::Work(work) if !self.over => self.work(work),

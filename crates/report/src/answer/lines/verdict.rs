@@ -143,7 +143,7 @@ pub(in crate::answer) fn in_short(report: &Report, first: &FirstStep) -> String 
             match late.and_then(|late| late.host.as_ref()).is_some_and(|host| host.other_ranks) {
                 true => format!(" (saves {saved})"),
                 // That time was just stated.
-                false => " (saves about as much)".to_owned(),
+                false => " (saves up to as much)".to_owned(),
             }
         }
         // More than one function has a part in it.
@@ -328,14 +328,14 @@ mod tests {
             "{line}"
         );
         let sure = FirstStep { error_percent: Some(10.0), ..waiting.clone() };
-        assert!(in_short(&job, &sure).ends_with(" (saves about as much)"));
+        assert!(in_short(&job, &sure).ends_with(" (saves up to as much)"));
         let mut compared = job.clone();
         let host = compared.ranks.late[0].host.as_mut().expect("a host");
         host.other_ranks = true;
         (host.rows[0].late_ns, host.rows[0].error_ns) = (350_000, 50_000);
         let said = in_short(&compared, &sure);
         let gain =
-            "cut the extra host time of rank 0: sleeping (saves about 2.00 ± 0.40 ms per step)";
+            "cut the extra host time of rank 0: sleeping (saves up to 2.00 ± 0.40 ms per step)";
         assert_eq!(said, gain);
         job.ranks.late[0].delays.as_mut().expect("late").steps = None;
         let said = action(&job, &waiting);
