@@ -780,7 +780,8 @@ impl Speaker<'_> {
         let unknown = top.bound.is_none();
         let short = shorten_kernel(&top.kernel, NAME_CHARS);
         let then = format!(
-            "Profile {short} with ncu (deep mode; pipeline.ncu.stage chooses the stage) to see what limits it."
+            "Record with {COUNTERS_ON} to see what limits {short}, or profile it with ncu (--deep; pipeline.ncu.stage \
+             chooses the stage)."
         );
         let source = self.kernel_source(place, "kernel_time_percent");
         let share = Evidence::number("kernel_time_percent", percent, "percent", source);

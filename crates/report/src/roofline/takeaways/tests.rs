@@ -553,10 +553,10 @@ fn kernels_speak_by_what_holds_them_up() {
             |k| k.attainable_share = Some(282_413.0),
             TopKernel,
             "",
-            "Profile k with ncu (deep mode",
+            "to see what limits k, or profile it with ncu (--deep",
         ),
-        (false, |_| (), TopKernel, "", "Profile k with ncu (deep mode"),
-        (true, |_| (), TopKernel, "", "Profile k with ncu (deep mode"),
+        (false, |_| (), TopKernel, "", "to see what limits k, or profile it with ncu (--deep"),
+        (true, |_| (), TopKernel, "", "to see what limits k, or profile it with ncu (--deep"),
         (true, |k| k.percent = 9.9, Nothing, "", ""),
         (true, |k| k.percent = f64::NAN, Nothing, "", ""),
     ];
