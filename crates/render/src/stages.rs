@@ -135,7 +135,8 @@ pub(super) fn times(report: &Report, most: usize, file: &str, brief: bool) -> St
     let except = if has_calls_of_steps { ", except for calls that consist of steps" } else { "" };
     let p99 = match has_calls_of_steps || rows.iter().any(|row| row.p99_ns.is_some()) {
         true => format!(
-            " With fewer than {TAIL_VALUES} values, the longest is given instead of the p99{except}."
+            " With 2 to {} values, the longest is given instead of the p99{except}.",
+            TAIL_VALUES - 1
         ),
         false => String::new(),
     };
@@ -297,7 +298,7 @@ impl<'r> Timing<'r> {
             p50_ns: Some(step.p50_ns),
             per_token_ns: has_several.then(|| step.shown_ns(step.p50_ns)),
             p99_ns: tail("p99"),
-            max_ns: tail("longest").or_else(|| (step.steps == 1).then_some(step.mean_ns)),
+            max_ns: tail("longest"),
             mean_ns: Some(step.mean_ns),
             std_ns: step.std_ns,
             count: Some(step.steps),
