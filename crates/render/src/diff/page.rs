@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use stage2_diff::{
     ComparedRun, Comparison, ConditionResult, Diff, Difference, NOT_COMPARED, Outcome, Outlook,
-    PartChange, Parts, Presence, StageChange, WorkChange, digits_to_subtract, signed,
+    PartChange, Parts, Presence, StageChange, WorkChange, digits_to_subtract, in_folder, signed,
 };
 use stage2_model::{AnswerLine, Severity};
 
@@ -12,8 +12,8 @@ use super::tables::{
     OfRuns, condition_table, details, of_runs, other_tables, run_values, shown_stages, stage_table,
 };
 use super::{
-    COMMAND, OTHERWISE, REST, SideFacts, answered, in_folder, option_of, page_title,
-    parts as named, screen, sides,
+    COMMAND, OTHERWISE, REST, SideFacts, answered, option_of, page_title, parts as named, screen,
+    sides,
     words::{MEANS, others, verdict_in_words, words},
 };
 use crate::html::hash;
@@ -59,9 +59,10 @@ pub fn html(diff: &Diff, links: &BTreeMap<String, String>) -> String {
             let heading = sides::first(diff).map_or_else(String::new, |first| {
                 format!("<h1>{}</h1>\n", breakable(&sides::heading(first)))
             });
-            let answer = sides::answer(diff).map_or_else(String::new, |answer| {
+            let names = sides::names(diff);
+            let answer = sides::answer(diff, &names).map_or_else(String::new, |answer| {
                 let open = if answer.is_single { UNCONFIRMED } else { "" };
-                let next = screen::text_of_all(diff);
+                let next = screen::text_of_all(diff, &names);
                 let next = match next.is_empty() {
                     true => next,
                     false => format!("<dl>\n<div><dt>next</dt><dd>{}</dd></div>\n</dl>\n", with_command(&next)),

@@ -5,8 +5,8 @@ use stage2_contract::text::numbers::counted;
 use stage2_contract::text::{shorten, wrapped_at_most};
 use stage2_diff::{
     Comparison, Diff, Difference, GONE, LAUNCH_GAPS, MetricChange, MetricUnit, NOT_COMPARABLE,
-    NOT_COMPARED, NoiseMethod, OTHER_IDLE, Outcome, PartChange, Parts, Per, Presence, StageChange,
-    signed, signed_time,
+    NOT_COMPARED, NoiseMethod, OTHER_IDLE, Outcome, Outlook, PartChange, Parts, Per, Presence,
+    StageChange, signed, signed_time,
 };
 
 use stage2_model::{AnswerLine, Severity};
@@ -16,7 +16,7 @@ use super::tables::{
     LEAST, ONE_VALUE, is_shown, is_unlike, rate, side_cells, stage_time, value_cell,
 };
 use super::words::{self, verdict_in_words};
-use super::{COMMAND, page_title, title};
+use super::{COMMAND, page_title, sides, title};
 
 /// Columns of the whole page, and of a terminal whose width is not known.
 pub const WIDTH: usize = 80;
@@ -786,7 +786,7 @@ fn below_label(label: &str, text: &str, width: usize) -> Vec<String> {
 /// What to do next with several sides: mostly the same for all pairs.
 pub(super) fn next_of_all(diff: &Diff, width: usize, most: usize) -> Vec<String> {
     let width = width.clamp(WIDTHS.0, WIDTHS.1);
-    let text = text_of_all(diff);
+    let text = text_of_all(diff, &sides::short_names(diff));
     if let Some(of) = diff.comparisons.first().filter(|_| text.contains(AGAINST)) {
         return labelled(of, "next", width, ALL);
     }
@@ -801,20 +801,32 @@ pub(super) fn next_of_all(diff: &Diff, width: usize, most: usize) -> Vec<String>
     lines
 }
 
-/// What to do next with several sides, with a command if one puts all runs into two groups.
-pub(super) fn text_of_all(diff: &Diff) -> String {
+/// Behind runs to record for several sides: each is then one word.
+const THEN: &str = ", then save each side's runs as a baseline and compare the baselines";
+
+/// What to do next with several sides, with a command if one puts all runs into two groups: for the pair that the answer is
+/// about first, and last for those that did not change.
+pub(super) fn text_of_all(diff: &Diff, names: &[String]) -> String {
     let line = |of: &Comparison| of.lines.iter().find(|line| line.label == "next").cloned();
     let mut nexts = diff.comparisons.iter().map(line);
     let shared = nexts.next().flatten().filter(|first| nexts.all(|of| of.as_ref() == Some(first)));
     if let Some(groups) = shared.filter(|next| next.text.contains(AGAINST)) {
         return groups.text;
     }
-    let of = |of: &Comparison| {
+    let answer = sides::answer(diff, names).and_then(|answer| answer.of);
+    let of = |(at, of): (usize, &Comparison)| {
         let (what, has_command) = next_of(of)?;
-        let then = if has_command { ", then compare two sides with --against" } else { "" };
-        Some((page_title(of), format!("{what}{then}")))
+        let then = if has_command { THEN } else { "" };
+        let rank = match of.outlook() {
+            _ if answer.is_some_and(|answer| std::ptr::eq(answer, of)) => 0,
+            Outlook::Same | Outlook::Undecided => 2,
+            _ => 1,
+        };
+        Some((rank, sides::pair(names, at), format!("{what}{then}")))
     };
-    let all: Vec<(String, String)> = diff.comparisons.iter().filter_map(of).collect();
+    let mut all: Vec<_> = diff.comparisons.iter().enumerate().filter_map(of).collect();
+    all.order_by_key(|(rank, ..)| *rank);
+    let all: Vec<(String, String)> = all.into_iter().map(|(_, pair, what)| (pair, what)).collect();
     let is_one = all.iter().all(|(_, what)| Some(what) == all.first().map(|(_, what)| what));
     // Pairs that need the same share it.
     let mut grouped: Vec<(Vec<&str>, &str)> = Vec::new();
@@ -993,16 +1005,70 @@ mod tests {
         }
         let simulated = stage2_diff::Diff::of(simulated.into(), String::new());
         let shown = crate::diff::screens(&simulated, 80, 24);
-        assert!(shown.contains("decode -75.0 %, tokens/s +213 %, simulated\n"), "{shown}");
+        assert!(shown.contains(" is fastest in the simulation (4 vs 4 runs): "), "{shown}");
         let diff = stage2_diff::Diff::of(all.into(), String::new());
         let shown = crate::diff::screens(&diff, 80, 24);
         assert!(shown.lines().count() <= 22, "{shown}");
-        let first = "\n- a, a, a, a → b, b, b, b: better: decode -75.0 %, tokens/s +213 %\n";
-        let first = first.replace("a, a, a, a", "a … a").replace("b, b, b, b", "b … b");
-        assert!(shown.contains(&first), "{shown}");
+        let last = shown.lines().find(|line| line.starts_with("i … i "));
+        assert!(last.is_some_and(|row| row.contains(" equal ")), "{shown}");
+        let first = "\n- a … a → b … b: better: decode -75.0 %, tokens/s +213 %\n";
+        let higher = crate::diff::screens(&diff, 80, 36);
+        assert!(!shown.contains(" → ") && higher.contains(first), "the pairs give way: {higher}");
         assert!(shown.lines().all(|line| line.chars().count() < 80), "{shown}");
         let high = crate::diff::screens(&diff, 80, 200);
         assert!(high.contains("Better (4 vs 4") && high.contains("decode: p50"), "{high}");
+    }
+
+    #[test]
+    fn several_sides_keep_their_table_and_the_caveats_of_the_pair() {
+        let named = |runs: &mut Vec<stage2_diff::ComparedRun>, name: &str| {
+            runs.iter_mut().enumerate().for_each(|(at, run)| run.label = format!("{name}/{at}"));
+        };
+        let of = |[before, after]: [&str; 2], times: f64| {
+            let mut of = four_of_each([80.0, 250.0], [1.0, times], true);
+            of.before.truncate(2);
+            named(&mut of.before, before);
+            named(&mut of.after, after);
+            of
+        };
+        let diff = |names: &[&str], times: f64| {
+            let (first, others) = names.split_first().expect("a side");
+            let faster = |at: usize| 1.0 - (1.0 - times) * (at + 1) as f64 / others.len() as f64;
+            let pairs = others.iter().enumerate().map(|(at, name)| of([first, name], faster(at)));
+            stage2_diff::Diff::of(pairs.collect(), String::new())
+        };
+        let shown =
+            crate::diff::screens(&diff(&["baseline:x", "baseline:y", "baseline:g"], 0.25), 80, 24);
+        let said = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+        let answer = "- g is fastest (2 vs 4 runs, too few for a test): decode is 4.0x faster than x - x → y: ";
+        assert!(said.contains(answer) && said.contains(" x (2 runs) "), "{shown}");
+        let slower = crate::diff::verdicts(&diff(&["baseline:x", "baseline:y", "baseline:g"], 4.0));
+        let said = "x is fastest (2 vs 4 runs, too few for a test) in decode; y is 2.5x slower; g is 4.0x slower\n";
+        assert!(slower.starts_with(said), "{slower}");
+        let pairs = [("baseline:y", 1.0), ("baseline:g", 4.0)];
+        let pairs = pairs.map(|(name, times)| of(["baseline:x", name], times)).into();
+        let none = crate::diff::verdicts(&stage2_diff::Diff::of(pairs, String::new()));
+        let said = "beyond noise (2 vs 4 runs, too few for a test); g is 4.0x slower\n";
+        assert!(none.contains(said), "{none}");
+        let long = ["", "-v2", "-v3", "-v4"].map(|end| {
+            format!("baseline:llama3-8b-tp1-cudagraph{end}-2026-11-30-of-the-other-machine")
+        });
+        let long = long.each_ref().map(String::as_str);
+        for (width, names) in [(80, &long[..3]), (80, &long), (60, &long), (100, &long)] {
+            let shown = crate::diff::screens(&diff(names, 0.25), width, 24);
+            let last = if names.len() > 3 { "v4-2026…" } else { "v3-2026…" };
+            assert!(shown.contains(&format!("\n…{last} ")), "a row: {shown}");
+            assert!(shown.lines().all(|line| line.chars().count() <= width), "{shown}");
+            assert!(shown.lines().count() <= 22, "{shown}");
+        }
+        // Also where it does not fit.
+        let many = Vec::from_iter(('a'..='z').map(|name| format!("baseline:{name}")));
+        let shown = crate::diff::screens(
+            &diff(&Vec::from_iter(many.iter().map(String::as_str)), 0.25),
+            80,
+            24,
+        );
+        assert!(shown.contains("\nz (4 runs)") && !shown.contains("\n- a → b"), "{shown}");
     }
 
     #[test]
