@@ -868,6 +868,8 @@ mod tests {
         request.verdict = stage2_diff::Verdict::Decreased;
         diff.comparisons[0].differences.clear();
         let low = screen::screen(&diff.comparisons[0], 80, 24).join("\n");
+        let is_told = low.contains("not comparable: prefill; more: --full (");
+        assert!(low.contains("\nprefill  p50 ") != is_told, "no stage is silently gone: {low}");
         assert!(low.contains("a request is ") && low.contains("\nrequest  p50 "), "{low}");
         assert!(
             low.contains("\nnoise       ± within runs, (min): 5 % of the larger value"),

@@ -11,7 +11,7 @@ use stage2_diff::{
 
 use stage2_model::{AnswerLine, Severity};
 
-use super::parts::{Room, Shown, head_of, part_name, shown_parts, sign_less, why_open};
+use super::parts::{Room, Shown, head_of, in_short, part_name, shown_parts, sign_less, why_open};
 use super::tables::{
     LEAST, ONE_VALUE, is_shown, is_unlike, rate, side_cells, stage_time, value_cell,
 };
@@ -145,11 +145,12 @@ pub(super) fn screen(of: &Comparison, width: usize, height: usize) -> Vec<String
     // A row that the verdict needs takes precedence over one that says nothing.
     let heads = match height >= ROOMY {
         true => heads(&[Rows::All]),
-        false => heads(&[Rows::Spread, Rows::Main, Rows::Claimed]),
+        false => heads(&[Rows::Spread, Rows::Main, Rows::Times, Rows::Claimed]),
     };
     let with = |head: &[String], (most, limits, spared): &Layout, is_close: bool| {
         let mut all = head.to_vec();
         all.extend(bars(of, width, *most, *spared, "--full"));
+        all.extend(words::others(of).map(|stage| other_parts(stage, width)));
         all.push(String::new());
         let is_news = |label: &str| {
             let is_known = of.lines.iter().any(|line| line.label == label);
@@ -177,24 +178,48 @@ pub(super) fn screen(of: &Comparison, width: usize, height: usize) -> Vec<String
                 last.into_iter().for_each(|last| *last = last.replace(CUT, "; …"));
             }
         }
+        // A stage without a row is not silently so.
+        let is_unlike = |stage: &&&StageChange| {
+            let has_row = || head.iter().any(|line| line.starts_with(&stage.stage));
+            stage.other_work.is_some() && of.unlike.is_empty() && !has_row()
+        };
+        let stages = of.of_model();
+        let unlike = stages.iter().take(STAGES).filter(is_unlike).map(|stage| &*stage.stage);
+        let unlike: Vec<&str> = unlike.collect();
         let left_out = below.iter().filter(|(_, lines)| is_missing(lines));
-        let stages = (head.len() < heads.first().map_or(0, Vec::len)).then_some("stages");
+        let is_shorter = unlike.is_empty() && head.len() < heads.first().map_or(0, Vec::len);
+        let stages = is_shorter.then_some("stages");
         let left_out: Vec<&str> =
             stages.into_iter().chain(left_out.map(|(label, _)| *label)).collect();
         for (_, lines) in below.iter_mut().filter(|(label, _)| *label == "comparable") {
             count_left_out(of, lines, width);
         }
         all.extend(below.into_iter().flat_map(|(_, lines)| lines));
+        let unlike = match unlike.is_empty() {
+            true => String::new(),
+            false => format!("{NOT_COMPARABLE}: {}; ", shorten(&unlike.join(", "), STAGE_CHARS)),
+        };
+        let mark = |kept: usize| {
+            let names = left_out.iter().take(kept).copied();
+            let more = (kept < left_out.len()).then_some("…");
+            let names = names.chain(more).collect::<Vec<_>>().join(", ");
+            match kept {
+                0 => format!("{unlike}{MORE_IN_FULL}"),
+                _ => format!("{unlike}{MORE_IN_FULL} ({names})"),
+            }
+        };
+        let whole = mark(left_out.len());
         // In the first line if there is no room for another one.
         let title_chars = all.first().map_or(0, |title| title.chars().count());
-        let gap = (width - 1).saturating_sub(title_chars + MORE_IN_FULL.len());
-        match all.first_mut().filter(|_| is_close && gap >= GAP.len()) {
+        let mut marks = (0..=left_out.len()).rev().map(mark).chain([MORE_IN_FULL.to_owned()]);
+        let in_title = marks.find_map(|mark| {
+            let gap = (width - 1).checked_sub(title_chars + mark.chars().count())?;
+            (gap >= GAP.len()).then(|| format!("{:gap$}{mark}", ""))
+        });
+        match (all.first_mut(), in_title.filter(|_| is_close)) {
             _ if left_out.is_empty() => {}
-            Some(title) => title.push_str(&format!("{:gap$}{MORE_IN_FULL}", "")),
-            None => {
-                let names = left_out.join(", ");
-                all.push(format!("{:LABEL_CHARS$}{MORE_IN_FULL} ({names})", ""));
-            }
+            (Some(title), Some(mark)) => title.push_str(&mark),
+            _ => all.push(format!("{:LABEL_CHARS$}{whole}", "")),
         }
         all
     };
@@ -221,15 +246,19 @@ pub(super) fn screen(of: &Comparison, width: usize, height: usize) -> Vec<String
     insert(&mut screen, "advice");
     for stage in words::others(of) {
         let bars = bars_of(of, stage, width, (OTHER_BARS, Nothing, "--full"));
-        if screen.len() + bars.len() <= room {
-            let is_below = |line: &String| BELOW.iter().any(|label| line.starts_with(label));
-            let below = screen.iter().rposition(|line| line.is_empty());
-            let at = below.filter(|at| screen.get(at + 1).is_some_and(is_below));
-            screen.splice(at.unwrap_or(screen.len())..at.unwrap_or(screen.len()), bars);
+        let short = other_parts(stage, width);
+        let at = screen.iter().position(|line| *line == short);
+        if let Some(at) = at.filter(|_| screen.len() + bars.len() <= room + 1) {
+            screen.splice(at..=at, bars);
         }
     }
     insert(&mut screen, RECORD);
     screen
+}
+
+/// The parts of a stage that has no room for bars.
+fn other_parts(stage: &StageChange, width: usize) -> String {
+    in_short(stage, &shorten(&stage.stage, STAGE_CHARS), width - 1)
 }
 
 /// The lines of a screen that a terminal of this height has room for.
@@ -296,6 +325,8 @@ enum Rows {
     Spread,
     /// And no range of the runs.
     Main,
+    /// And no rate of a stage after the first that says what its time says.
+    Times,
     /// And no stage that is not comparable.
     Claimed,
 }
@@ -357,8 +388,12 @@ fn stages(of: &Comparison, width: usize, which: Rows) -> Vec<String> {
                     [String::new(), values, String::new(), String::new(), String::new()]
                 }));
                 if let Some(rate) = rate(stage) {
-                    if rate.verdict.is_change() && !time.verdict.is_change() {
+                    let decides = rate.verdict.is_change() && !time.verdict.is_change();
+                    if decides {
                         deciding.push(rows.len());
+                    }
+                    if which >= Rows::Times && at > 0 && !decides {
+                        continue;
                     }
                     rows.push(row(String::new(), "mean ", rate, "tokens/s", stage));
                 }
@@ -903,7 +938,7 @@ mod tests {
                 let missing: Vec<&str> = BELOW.iter().filter(is_missing).copied().collect();
                 let marked = lines.iter().find(|line| line.trim().starts_with("more: --full ("));
                 let marked = marked.map(String::as_str).unwrap_or_default();
-                let is_in_title = lines.first().is_some_and(|title| title.ends_with(MORE_IN_FULL));
+                let is_in_title = lines.first().is_some_and(|title| title.contains(MORE_IN_FULL));
                 let are_named = missing.iter().all(|label| marked.contains(label));
                 assert!(is_in_title || are_named, "{missing:?} {lines:#?}");
                 let is_any_bar = |line: &&String| {
@@ -930,6 +965,18 @@ mod tests {
                 assert_eq!(is_cut, height < 60, "{lines:#?}");
             }
         }
+        // A stage that the verdict names has at least a line of its parts.
+        let mut of = compared(0);
+        for metric in of.stages.iter_mut().flat_map(|stage| &mut stage.metrics) {
+            if ["token_ms", "step_ms", "host_ms"].contains(&&*metric.metric) {
+                metric.verdict = stage2_diff::Verdict::Decreased;
+            }
+        }
+        let low = screen(&of, 80, 24);
+        let has = |of: &str| low.iter().any(|line| line.starts_with(of) && line.contains(" ms: "));
+        assert!(has("prefill mean -") && low.len() + PROMPTS <= HEIGHT, "{low:#?}");
+        let high = screen(&of, 80, 60).join("\n");
+        assert!(high.contains("\n\nprefill: mean GPU window ") && !high.contains("prefill mean "));
     }
 
     #[test]
