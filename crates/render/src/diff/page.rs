@@ -752,7 +752,7 @@ fn bars(stage: &StageChange, of: &Comparison) -> String {
          <th class=\"n\">Change (%)</th><th>Difference</th><th class=\"n\">± or interval</th></tr></thead>\n\
          <tbody>\n{bars}</tbody></table></div>\n{notes}{}",
         named::WINDOW,
-        if has_bars { "<th>Shorter to the left, longer to the right</th>" } else { "" },
+        if has_bars { "<th>← shorter, longer →</th>" } else { "" },
         smaller
     )
 }

@@ -657,9 +657,9 @@ fn bars_of(
         legend.map(|(fill, meaning)| format!("{fill} {meaning}")).collect();
     let is_mixed = is_used(OPEN) && sums.iter().any(|sum| sum.is_mixed());
     let open = why_open(&parts, is_mixed);
-    match (is_used(OPEN), is_used("inconclusive")) {
+    match (is_used(OPEN), is_used("(inconclusive)")) {
         (true, _) => legend.push(format!("{OPEN} {open}")),
-        // The word stands behind a name.
+        // The word stands behind the name of a part.
         (false, true) => legend.push(open),
         (false, false) => {}
     }
