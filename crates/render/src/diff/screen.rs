@@ -325,7 +325,7 @@ enum Rows {
     Spread,
     /// And no range of the runs.
     Main,
-    /// And no rate of a stage after the first that says what its time says.
+    /// And no rate of a stage after the first that repeats its time.
     Times,
     /// And no stage that is not comparable.
     Claimed,
