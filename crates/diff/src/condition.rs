@@ -331,11 +331,15 @@ pub(crate) fn evaluate(condition: &Condition, of: &Comparison, strict: bool) -> 
         Err(why) => (Outcome::NotEvaluated, why),
     };
     let is_compared = |_: &&StageChange| outcome != Outcome::NotEvaluated;
-    let shown = stage.filter(is_compared).and_then(StageChange::time);
-    if let Some(shown) =
-        shown.filter(|shown| [&condition.metric, &shown.metric] == ["step_ms", "token_ms"])
-    {
-        text.push_str(&format!("; the time in its row is {}", shown.metric));
+    let shown = stage.filter(is_compared).and_then(|stage| Some((stage, stage.time()?)));
+    // A step of one token has the same times.
+    let is_other = |(stage, shown): &(&StageChange, &MetricChange)| {
+        let step = stage.metric("step_ms");
+        let is_same = step.is_some_and(|step| step.shown_row() == shown.shown_row());
+        !is_same && [&condition.metric, &shown.metric] == ["step_ms", "token_ms"]
+    };
+    if shown.filter(is_other).is_some() {
+        text.push_str("; its row has the time per token (token_ms)");
     }
     let (expected, condition) = (condition.expected, condition.text.clone());
     ConditionResult { condition, expected, outcome, text }

@@ -31,7 +31,7 @@ pub use compare::{EmptyRun, Run, compare};
 pub use comparison::*;
 pub use condition::{Condition, ConditionError, NOISE_EXCEEDS};
 pub use judged::{GONE, NOT_COMPARABLE, Noise, NoiseMethod, NoiseText, Verdict, ends_text};
-pub use lines::{NOT_COMPARED, WITH_CAVEATS};
+pub use lines::{NOT_COMPARED, WITH_CAVEATS, in_folder};
 pub use metric::REST_OF_IDLE;
 pub use parts::{LAUNCH_GAPS, OTHER_IDLE, PartChange, Parts};
 pub use read::{ReadError, ReadReport, read_report};

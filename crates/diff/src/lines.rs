@@ -46,7 +46,7 @@ fn advice(of: &Comparison, run: &str, first: &FirstStep) -> Option<String> {
     let (ns, per) = (change_ns(window)?, stage.per_word());
     Some(format!(
         "{}: {}; measured: {} {} per {per}{}",
-        folder_of(run),
+        in_folder(run).1,
         first.in_short,
         name(stage),
         signed_time(ns),
@@ -70,7 +70,7 @@ fn own_part(stage: &StageChange, first: &FirstStep, ns: f64) -> String {
         else {
             return false;
         };
-        first.condition.contains(&format!("{function} ({}", folder_of(path)))
+        first.condition.contains(&format!("{function} ({}", in_folder(path).1))
     };
     let gaps = || {
         let is_gaps = first.removes.iter().any(|part| part.what == LAUNCH_GAPS);
@@ -478,10 +478,13 @@ pub const NOT_COMPARED: &str = "not compared";
 const OUTLIER_SPREADS: f64 = 3.0;
 const OUTLIER_PART: f64 = 0.1;
 
-/// The name of a run without the folders above it.
-fn folder_of(label: &str) -> &str {
-    let label = label.trim_end_matches('/');
-    label.rsplit_once('/').map_or(label, |(_, folder)| folder)
+/// The folder of a run, behind the one that it is in; a run of a baseline keeps its whole name.
+pub fn in_folder(label: &str) -> (Option<&str>, &str) {
+    let path = label.strip_suffix("/metrics.json").unwrap_or(label).trim_end_matches('/');
+    match path.rsplit_once('/').filter(|_| !path.starts_with("baseline:")) {
+        Some((parent, folder)) => (Some(if parent.is_empty() { "/" } else { parent }), folder),
+        None => (None, if path.is_empty() { label } else { path }),
+    }
 }
 
 /// A run that should be recorded again, and how far it is from the others: `b1`, `1.54x as long as the others (decode)`.
@@ -505,7 +508,7 @@ pub(crate) fn outlier(of: &Comparison) -> Option<(String, String)> {
         };
         let found = (0..values.len()).find_map(|at| Some((runs.get(at)?, factor(at)?)));
         found.map(|(run, factor)| {
-            let folder = folder_of(&run.label);
+            let (_, folder) = in_folder(&run.label);
             let others = format!("{factor:.2}x as long as the others ({})", stage.stage);
             (folder.to_owned(), others)
         })

@@ -89,11 +89,23 @@ impl Comparison {
         }
     }
 
+    /// `one run per side`, or `2 vs 4 runs, too few for a test`.
+    pub fn runs_text(&self) -> String {
+        match (self.before.len(), self.after.len()) {
+            (1, 1) => "one run per side".to_owned(),
+            (a, b) => format!("{}{}", versus(a, b), too_few(self)),
+        }
+    }
+
     /// Whether it says that the sides differ although more than the change may be the reason for it.
     pub fn is_doubted(&self) -> bool {
         use Outlook::{Better, Mixed, Worse};
         matches!(self.outlook(), Better | Worse | Mixed) && !self.doubts().is_empty()
     }
+}
+
+fn too_few(of: &Comparison) -> &'static str {
+    if of.has_too_few_runs() { ", too few for a test" } else { "" }
 }
 
 /// `4 vs 4 runs`, or `4 runs vs 1`.
@@ -172,7 +184,7 @@ fn verdict_with(of: &Comparison, answer: Option<&str>) -> String {
     texts.extend(unlike(&stages, !is_open).into_iter().filter(|_| answer.is_none()));
     texts.extend(came_and_went(&stages));
     let basis = match (of.before.len(), of.after.len()) {
-        (1, 1) => "(one run per side)".to_owned(),
+        (1, 1) => format!("({})", of.runs_text()),
         (a, b) => {
             let moved = stages.iter().find_map(|stage| changed_stage(stage, by_rate));
             let p = match moved.and_then(|found| found.p_value) {
@@ -182,8 +194,7 @@ fn verdict_with(of: &Comparison, answer: Option<&str>) -> String {
                 }
                 p => p.map_or_else(String::new, |p| format!(", p = {p:.3}")),
             };
-            let few = if of.has_too_few_runs() { ", too few for a test" } else { "" };
-            format!("({}{p}{few})", versus(a, b))
+            format!("({}{p}{})", versus(a, b), too_few(of))
         }
     };
     let simulated = if of.is_simulated() { " in the simulation" } else { "" };

@@ -962,7 +962,11 @@ fn a_step_is_called_what_it_is() {
     let (a, b) = (run(261_000_000, Some(16)), run(300_000_000, Some(16)));
     let found = diff(&[&a], &[&b], &["decode.step_ms>+5%"], true);
     let text = &found.conditions[0].text;
-    assert!(text.ends_with("; the time in its row is token_ms"), "another number: {text}");
+    let other = "; its row has the time per token (token_ms)";
+    assert!(text.ends_with(other), "another number: {text}");
+    let (a, b) = (run(261_000_000, Some(1)), run(300_000_000, Some(1)));
+    let same = diff(&[&a], &[&b], &["decode.step_ms>+5%"], true);
+    assert!(!same.conditions[0].text.contains("token"), "the same number: {same:?}");
     assert!(
         found.lines[0].text.starts_with("decode: 16.312 → 18.750 ms per token ("),
         "as in the report: {:?}",

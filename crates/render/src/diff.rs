@@ -12,7 +12,7 @@ use stage2_contract::text::numbers::{ABSENT, count, counted};
 use stage2_contract::text::{code_in_text, listed, plain, shorten, shorten_words};
 use stage2_diff::{
     ComparedRun, Comparison, ConditionResult, Diff, Difference, NOISE_EXCEEDS, Outcome, Outlook,
-    WITH_CAVEATS, signed,
+    WITH_CAVEATS, in_folder, signed,
 };
 use stage2_model::finding::Id;
 use stage2_model::{Finding, Severity};
@@ -36,15 +36,6 @@ fn page_title(of: &Comparison) -> String {
     let folders = title_by(of, |label| in_folder(label).1);
     let is_clear = folders.split_once(" → ").is_some_and(|(a, b)| a != b);
     if is_clear { folders } else { title(of) }
-}
-
-/// The folder of a run, behind the one that it is in.
-fn in_folder(label: &str) -> (Option<&str>, &str) {
-    let path = label.strip_suffix("/metrics.json").unwrap_or(label).trim_end_matches('/');
-    match path.rsplit_once('/').filter(|_| !path.starts_with("baseline:")) {
-        Some((parent, folder)) => (Some(if parent.is_empty() { "/" } else { parent }), folder),
-        None => (None, if path.is_empty() { label } else { path }),
-    }
 }
 
 /// Characters of a command.
@@ -174,27 +165,32 @@ pub use sides::fastest;
 /// the whole page.
 pub fn screens(diff: &Diff, width: usize, height: usize) -> String {
     if let Some(first) = sides::first(diff) {
-        let mut heading = aligned(&format!("# {}\n", plain(&sides::heading(first))), width);
-        if let Some(answer) = sides::answer(diff) {
+        let names = sides::short_names(diff);
+        let heading = shorten(&sides::heading(first), width.saturating_sub(1));
+        let mut heading = aligned(&format!("# {}\n", plain(&heading)), width);
+        if let Some(answer) = sides::answer(diff, &names) {
             heading.push_str(&screen::items(&[answer.text], width, 2));
         }
-        let with = |(stages, lines): &(usize, usize)| {
+        let has_intervals = !diff.comparisons.iter().all(Comparison::is_of_two_runs);
+        let with = |(stages, lines, has_also): &(usize, usize, bool)| {
             let verdicts = match *lines {
-                0 | 1 => screen::items(&short_verdicts(diff, width), width, 1),
-                _ => screen::items(&pair_answers(diff), width, *lines),
+                0 => String::new(),
+                1 => screen::items(&short_verdicts(diff, &names, width), width, 1),
+                _ => screen::items(&pair_answers(diff, &names), width, *lines),
             };
-            let table = sides::table(diff, *stages);
-            // The last line names what else there is.
-            let end = table.find(sides::ALSO).filter(|_| *lines == 0).unwrap_or(table.len());
+            let is_short = *lines < 2 && has_intervals;
+            let table = sides::table(diff, *stages, names.clone(), is_short);
+            let end = table.find(sides::ALSO).filter(|_| !*has_also).unwrap_or(table.len());
             let table = aligned(table.get(..end).unwrap_or(&table), width);
-            let table = if *stages == 0 { "" } else { &format!("{}\n\n", table.trim_end()) };
+            let table = table.trim_end();
             let most = if *lines < 2 { NEXT } else { usize::MAX };
             let next = screen::next_of_all(diff, width, most).join("\n");
-            format!("{heading}{verdicts}\n{table}{next}\n")
+            format!("{heading}{verdicts}\n{table}\n\n{next}\n")
         };
         let fits = |screen: &String| screen.lines().count() <= screen::room(height);
         let mut all = SIDES.iter().map(with);
-        return all.find(fits).unwrap_or_else(|| with(&(0, 0)));
+        // The table says more than anything else, also on more lines than there are.
+        return all.find(fits).or_else(|| SIDES.last().map(with)).unwrap_or_default();
     }
     let screen = |of: &Comparison| screen::screen(of, width, height).join("\n") + "\n";
     diff.comparisons.iter().map(screen).collect::<Vec<_>>().join("\n")
@@ -204,32 +200,35 @@ pub fn screens(diff: &Diff, width: usize, height: usize) -> String {
 fn all_sides(diff: &Diff) -> String {
     let heading = sides::first(diff).map(sides::heading);
     heading.map_or_else(String::new, |heading| {
-        let answer = sides::answer(diff).map(|answer| answer.text);
-        let verdicts = answer.into_iter().chain(pair_answers(diff));
+        let names = sides::names(diff);
+        let answer = sides::answer(diff, &names).map(|answer| answer.text);
+        let verdicts = answer.into_iter().chain(pair_answers(diff, &names));
         let verdicts: String = verdicts.map(|text| format!("- {}\n", plain(&text))).collect();
-        let table = sides::table(diff, sides::STAGES);
+        let table = sides::table(diff, sides::STAGES, names, false);
         format!("# {}\n\n{verdicts}\n{table}", plain(&heading))
     })
 }
 
-/// What of all sides fits a terminal, the first that does: stages in their table, and lines of the verdict of a pair.
-const SIDES: [(usize, usize); 7] = [
-    (sides::STAGES, usize::MAX),
-    (2, usize::MAX),
-    (2, 3),
-    (1, usize::MAX),
-    (sides::STAGES, 1),
-    (1, 1),
-    (1, 0),
+/// What of all sides fits a terminal, the first that does: stages in their table, lines of the verdict of a pair, and
+/// whether the table names the other stages.
+const SIDES: [(usize, usize, bool); 8] = [
+    (sides::STAGES, usize::MAX, true),
+    (2, usize::MAX, true),
+    (2, 3, true),
+    (1, usize::MAX, true),
+    (sides::STAGES, 1, true),
+    (1, 1, true),
+    (1, 1, false),
+    (1, 0, false),
 ];
 
 /// Lines of what to do next, where there is little room.
 const NEXT: usize = 2;
 
 /// A line for each pair with its largest changes: `a1 → b2: decode -71.0 %, tokens/s +249 %, with caveats`.
-fn short_verdicts(diff: &Diff, width: usize) -> Vec<String> {
-    let short = |of: &Comparison| {
-        let pair = page_title(of);
+fn short_verdicts(diff: &Diff, names: &[String], width: usize) -> Vec<String> {
+    let short = |(at, of): (usize, &Comparison)| {
+        let pair = sides::pair(names, at);
         if let Some(caution) = of.caution() {
             return format!("{pair}: {}", lower_first(caution.trim_end_matches('.')));
         }
@@ -272,7 +271,7 @@ fn short_verdicts(diff: &Diff, width: usize) -> Vec<String> {
         }
         format!("{pair}: {said}{end}")
     };
-    diff.comparisons.iter().map(short).collect()
+    diff.comparisons.iter().enumerate().map(short).collect()
 }
 
 /// A sentence behind a colon.
@@ -282,8 +281,9 @@ fn lower_first(text: &str) -> String {
 }
 
 /// The answer of each pair, whose numbers are in tables, with what is to be known before it.
-fn pair_answers(diff: &Diff) -> Vec<String> {
-    diff.comparisons.iter().map(|of| format!("{}: {}", page_title(of), answered(of))).collect()
+fn pair_answers(diff: &Diff, names: &[String]) -> Vec<String> {
+    let said = |(at, of)| format!("{}: {}", sides::pair(names, at), answered(of));
+    diff.comparisons.iter().enumerate().map(said).collect()
 }
 
 fn answered(of: &Comparison) -> String {
@@ -310,7 +310,7 @@ pub fn verdicts(diff: &Diff) -> String {
         [of] => answered(of) + "\n",
         pairs => {
             let of_pair = |of: &Comparison| format!("{}: {}", page_title(of), answered(of));
-            let answer = sides::answer(diff).map(|answer| answer.text);
+            let answer = sides::answer(diff, &sides::names(diff)).map(|answer| answer.text);
             let all = answer.into_iter().chain(pairs.iter().map(of_pair));
             all.map(|text| text + "\n").collect()
         }

@@ -216,7 +216,8 @@ const ENOUGH_RUNS: usize = 4;
 const GROUPS_LIKELY: usize = 4;
 
 /// The command that compares runs given without `--against` as two groups: more runs are not what is missing. A baseline of
-/// several runs is a side, and otherwise runs of the same command are.
+/// several runs is a side, and otherwise runs of the same command are. Of more than two versions none is to be mixed with
+/// another one: nothing.
 fn as_groups(groups: &[Group], words: &[PathBuf]) -> Option<String> {
     let number: usize = groups.iter().map(Vec::len).sum();
     if groups.len() < 3 || number < GROUPS_LIKELY {
@@ -226,6 +227,9 @@ fn as_groups(groups: &[Group], words: &[PathBuf]) -> Option<String> {
     let (first, others) = groups.split_first()?;
     let commands: Vec<_> = others.iter().map(command).filter(|of| *of != command(first)).collect();
     let is_one = commands.windows(2).all(|pair| pair[0] == pair[1]) && !commands.is_empty();
+    if others.iter().any(|group| group.len() > 1) || !is_one && !commands.is_empty() {
+        return None;
+    }
     let is_before = |(at, group): (usize, &Group)| match (first.len() > 1, is_one) {
         (true, _) => at == 0,
         (false, true) => command(group) == command(first),
@@ -245,7 +249,7 @@ fn as_groups(groups: &[Group], words: &[PathBuf]) -> Option<String> {
         false => String::new(),
     };
     Some(format!(
-        "{few}to compare two groups of runs: stage2-launch diff {} --against {}",
+        "{few}to compare two groups of runs (more than two: save each as a baseline): stage2-launch diff {} --against {}",
         names(true),
         names(false)
     ))

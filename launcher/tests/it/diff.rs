@@ -639,4 +639,14 @@ fn several_runs_without_a_side_are_grouped_by_baseline() {
     assert!(words.contains(&command), "{shown}");
     let few = "record up to 4 runs per side, interleaved; to compare two groups";
     assert!(words.contains(few), "one run decides nothing: {shown}");
+    // Two candidates are no side together.
+    for (name, runs) in [("one", &after[..2]), ("two", &after[2..])] {
+        let save: Vec<&str> =
+            ["baseline", "save", name].into_iter().chain(runs.iter().map(|run| &**run)).collect();
+        sandbox.launch_strictly(&save).assert().success();
+    }
+    let shown = screen(&sandbox, &["baseline:main", "baseline:one", "baseline:two"]);
+    let words = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    let next = "record 2 more runs of the new version, then save each side's runs as a baseline and compare";
+    assert!(words.contains(next) && !words.contains("--against"), "{shown}");
 }

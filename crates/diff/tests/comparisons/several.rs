@@ -328,6 +328,13 @@ fn no_difference_needs_a_judgement_of_every_main_number() {
         line(&one, "next"),
         "record both sides again, interleaved, because run is an outlier; record more runs, interleaved, to decide on prefill time +62.6 %"
     );
+    let runs = |side: &'static str, reports| {
+        let run = |report| Run { label: side, report, left_out: &[] };
+        Vec::from_iter(<&[Report; 4]>::into_iter(reports).map(run))
+    };
+    let (old, new) = (runs("baseline:old/3", &before), runs("runs/new", &after));
+    let named = compare(&old, &new, &[], false).expect("a comparison").outlier();
+    assert_eq!(named.as_deref(), Some("baseline:old/3"), "not by its number alone");
     let two = found(&side(calm, wild, wild), &side(stirred, wilder, wilder));
     assert!(two.verdict.ends_with("; prefill time +62.6 % is inconclusive"), "{}", two.verdict);
     let none = found(&side(calm, calm, calm), &side(stirred, stirred, stirred));

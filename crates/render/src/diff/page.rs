@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use stage2_diff::{
     ComparedRun, Comparison, ConditionResult, Diff, Difference, NOT_COMPARED, Outcome, Outlook,
-    PartChange, Parts, Presence, StageChange, WorkChange, digits_to_subtract, signed,
+    PartChange, Parts, Presence, StageChange, WorkChange, digits_to_subtract, in_folder, signed,
 };
 use stage2_model::{AnswerLine, Severity};
 
@@ -12,8 +12,8 @@ use super::tables::{
     OfRuns, condition_table, details, of_runs, other_tables, run_values, shown_stages, stage_table,
 };
 use super::{
-    COMMAND, OTHERWISE, REST, SideFacts, answered, in_folder, option_of, page_title,
-    parts as named, screen, sides,
+    COMMAND, OTHERWISE, REST, SideFacts, answered, option_of, page_title, parts as named, screen,
+    sides,
     words::{MEANS, others, verdict_in_words, words},
 };
 use crate::html::hash;
@@ -59,9 +59,10 @@ pub fn html(diff: &Diff, links: &BTreeMap<String, String>) -> String {
             let heading = sides::first(diff).map_or_else(String::new, |first| {
                 format!("<h1>{}</h1>\n", breakable(&sides::heading(first)))
             });
-            let answer = sides::answer(diff).map_or_else(String::new, |answer| {
+            let names = sides::names(diff);
+            let answer = sides::answer(diff, &names).map_or_else(String::new, |answer| {
                 let open = if answer.is_single { UNCONFIRMED } else { "" };
-                let next = screen::text_of_all(diff);
+                let next = screen::text_of_all(diff, &names);
                 let next = match next.is_empty() {
                     true => next,
                     false => format!("<dl>\n<div><dt>next</dt><dd>{}</dd></div>\n</dl>\n", with_command(&next)),
@@ -751,7 +752,7 @@ fn bars(stage: &StageChange, of: &Comparison) -> String {
          <th class=\"n\">Change (%)</th><th>Difference</th><th class=\"n\">± or interval</th></tr></thead>\n\
          <tbody>\n{bars}</tbody></table></div>\n{notes}{}",
         named::WINDOW,
-        if has_bars { "<th>Shorter to the left, longer to the right</th>" } else { "" },
+        if has_bars { "<th>← shorter, longer →</th>" } else { "" },
         smaller
     )
 }
@@ -867,6 +868,8 @@ mod tests {
         request.verdict = stage2_diff::Verdict::Decreased;
         diff.comparisons[0].differences.clear();
         let low = screen::screen(&diff.comparisons[0], 80, 24).join("\n");
+        let is_told = low.contains("not comparable: prefill; more: --full (");
+        assert!(low.contains("\nprefill  p50 ") != is_told, "no stage is silently gone: {low}");
         assert!(low.contains("a request is ") && low.contains("\nrequest  p50 "), "{low}");
         assert!(
             low.contains("\nnoise       ± within runs, (min): 5 % of the larger value"),

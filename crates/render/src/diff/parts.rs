@@ -227,6 +227,25 @@ pub(super) fn shown_parts<'p>(parts: &'p Parts<'p>, room: Room) -> Shown<'p> {
 /// `3 more: elementwise +64 us, fill +41 us, …`: those that went the way of their sum first, the largest first, as many as
 /// have room.
 fn names_of(parts: &[&PartChange<'_>], chars: usize) -> String {
+    with_names(format!("{} more", parts.len()), parts, chars)
+}
+
+/// `prefill mean +3.25 ms: idle: not launch gaps +2.77 ms, … (inconclusive)`: the largest parts of a stage on one line.
+pub(super) fn in_short(stage: &StageChange, name: &str, chars: usize) -> String {
+    let parts = stage.parts();
+    let sure = || parts.rows.iter().filter(|part| part.is_beyond_noise());
+    let sure_ns: f64 = sure().map(|part| part.change_ns).sum();
+    let (rows, word): (Vec<&PartChange<'_>>, _) = match sure_ns / parts.change_ns >= 0.5 {
+        true => (sure().collect(), ""),
+        false if sure_ns == 0.0 => (parts.rows.iter().collect(), " (inconclusive)"),
+        false => (parts.rows.iter().collect(), " (partly inconclusive)"),
+    };
+    let head = format!("{name} mean {}", signed_time(parts.change_ns));
+    with_names(head, &rows, chars.saturating_sub(word.len())) + word
+}
+
+/// A text with the names of parts behind it.
+fn with_names(mut text: String, parts: &[&PartChange<'_>], chars: usize) -> String {
     let mut parts = parts.to_vec();
     let sum: f64 = parts.iter().map(|part| part.change_ns).sum();
     let is_against = |part: &&PartChange<'_>| part.change_ns * sum < 0.0;
@@ -234,7 +253,6 @@ fn names_of(parts: &[&PartChange<'_>], chars: usize) -> String {
         let of_both = is_against(a).cmp(&is_against(b));
         of_both.then(b.change_ns.abs().total_cmp(&a.change_ns.abs()))
     });
-    let mut text = format!("{} more", parts.len());
     let number = |part: &PartChange<'_>| {
         let us = part.change_ns / 1e3;
         match us.abs() >= 100.0 {

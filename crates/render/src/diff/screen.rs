@@ -5,18 +5,18 @@ use stage2_contract::text::numbers::counted;
 use stage2_contract::text::{shorten, wrapped_at_most};
 use stage2_diff::{
     Comparison, Diff, Difference, GONE, LAUNCH_GAPS, MetricChange, MetricUnit, NOT_COMPARABLE,
-    NOT_COMPARED, NoiseMethod, OTHER_IDLE, Outcome, PartChange, Parts, Per, Presence, StageChange,
-    signed, signed_time,
+    NOT_COMPARED, NoiseMethod, OTHER_IDLE, Outcome, Outlook, PartChange, Parts, Per, Presence,
+    StageChange, signed, signed_time,
 };
 
 use stage2_model::{AnswerLine, Severity};
 
-use super::parts::{Room, Shown, head_of, part_name, shown_parts, sign_less, why_open};
+use super::parts::{Room, Shown, head_of, in_short, part_name, shown_parts, sign_less, why_open};
 use super::tables::{
     LEAST, ONE_VALUE, is_shown, is_unlike, rate, side_cells, stage_time, value_cell,
 };
 use super::words::{self, verdict_in_words};
-use super::{COMMAND, page_title, title};
+use super::{COMMAND, page_title, sides, title};
 
 /// Columns of the whole page, and of a terminal whose width is not known.
 pub const WIDTH: usize = 80;
@@ -145,11 +145,12 @@ pub(super) fn screen(of: &Comparison, width: usize, height: usize) -> Vec<String
     // A row that the verdict needs takes precedence over one that says nothing.
     let heads = match height >= ROOMY {
         true => heads(&[Rows::All]),
-        false => heads(&[Rows::Spread, Rows::Main, Rows::Claimed]),
+        false => heads(&[Rows::Spread, Rows::Main, Rows::Times, Rows::Claimed]),
     };
     let with = |head: &[String], (most, limits, spared): &Layout, is_close: bool| {
         let mut all = head.to_vec();
         all.extend(bars(of, width, *most, *spared, "--full"));
+        all.extend(words::others(of).map(|stage| other_parts(stage, width)));
         all.push(String::new());
         let is_news = |label: &str| {
             let is_known = of.lines.iter().any(|line| line.label == label);
@@ -177,24 +178,48 @@ pub(super) fn screen(of: &Comparison, width: usize, height: usize) -> Vec<String
                 last.into_iter().for_each(|last| *last = last.replace(CUT, "; …"));
             }
         }
+        // A stage without a row is not silently so.
+        let is_unlike = |stage: &&&StageChange| {
+            let has_row = || head.iter().any(|line| line.starts_with(&stage.stage));
+            stage.other_work.is_some() && of.unlike.is_empty() && !has_row()
+        };
+        let stages = of.of_model();
+        let unlike = stages.iter().take(STAGES).filter(is_unlike).map(|stage| &*stage.stage);
+        let unlike: Vec<&str> = unlike.collect();
         let left_out = below.iter().filter(|(_, lines)| is_missing(lines));
-        let stages = (head.len() < heads.first().map_or(0, Vec::len)).then_some("stages");
+        let is_shorter = unlike.is_empty() && head.len() < heads.first().map_or(0, Vec::len);
+        let stages = is_shorter.then_some("stages");
         let left_out: Vec<&str> =
             stages.into_iter().chain(left_out.map(|(label, _)| *label)).collect();
         for (_, lines) in below.iter_mut().filter(|(label, _)| *label == "comparable") {
             count_left_out(of, lines, width);
         }
         all.extend(below.into_iter().flat_map(|(_, lines)| lines));
+        let unlike = match unlike.is_empty() {
+            true => String::new(),
+            false => format!("{NOT_COMPARABLE}: {}; ", shorten(&unlike.join(", "), STAGE_CHARS)),
+        };
+        let mark = |kept: usize| {
+            let names = left_out.iter().take(kept).copied();
+            let more = (kept < left_out.len()).then_some("…");
+            let names = names.chain(more).collect::<Vec<_>>().join(", ");
+            match kept {
+                0 => format!("{unlike}{MORE_IN_FULL}"),
+                _ => format!("{unlike}{MORE_IN_FULL} ({names})"),
+            }
+        };
+        let whole = mark(left_out.len());
         // In the first line if there is no room for another one.
         let title_chars = all.first().map_or(0, |title| title.chars().count());
-        let gap = (width - 1).saturating_sub(title_chars + MORE_IN_FULL.len());
-        match all.first_mut().filter(|_| is_close && gap >= GAP.len()) {
+        let mut marks = (0..=left_out.len()).rev().map(mark).chain([MORE_IN_FULL.to_owned()]);
+        let in_title = marks.find_map(|mark| {
+            let gap = (width - 1).checked_sub(title_chars + mark.chars().count())?;
+            (gap >= GAP.len()).then(|| format!("{:gap$}{mark}", ""))
+        });
+        match (all.first_mut(), in_title.filter(|_| is_close)) {
             _ if left_out.is_empty() => {}
-            Some(title) => title.push_str(&format!("{:gap$}{MORE_IN_FULL}", "")),
-            None => {
-                let names = left_out.join(", ");
-                all.push(format!("{:LABEL_CHARS$}{MORE_IN_FULL} ({names})", ""));
-            }
+            (Some(title), Some(mark)) => title.push_str(&mark),
+            _ => all.push(format!("{:LABEL_CHARS$}{whole}", "")),
         }
         all
     };
@@ -221,15 +246,19 @@ pub(super) fn screen(of: &Comparison, width: usize, height: usize) -> Vec<String
     insert(&mut screen, "advice");
     for stage in words::others(of) {
         let bars = bars_of(of, stage, width, (OTHER_BARS, Nothing, "--full"));
-        if screen.len() + bars.len() <= room {
-            let is_below = |line: &String| BELOW.iter().any(|label| line.starts_with(label));
-            let below = screen.iter().rposition(|line| line.is_empty());
-            let at = below.filter(|at| screen.get(at + 1).is_some_and(is_below));
-            screen.splice(at.unwrap_or(screen.len())..at.unwrap_or(screen.len()), bars);
+        let short = other_parts(stage, width);
+        let at = screen.iter().position(|line| *line == short);
+        if let Some(at) = at.filter(|_| screen.len() + bars.len() <= room + 1) {
+            screen.splice(at..=at, bars);
         }
     }
     insert(&mut screen, RECORD);
     screen
+}
+
+/// The parts of a stage that has no room for bars.
+fn other_parts(stage: &StageChange, width: usize) -> String {
+    in_short(stage, &shorten(&stage.stage, STAGE_CHARS), width - 1)
 }
 
 /// The lines of a screen that a terminal of this height has room for.
@@ -296,6 +325,8 @@ enum Rows {
     Spread,
     /// And no range of the runs.
     Main,
+    /// And no rate of a stage after the first that repeats its time.
+    Times,
     /// And no stage that is not comparable.
     Claimed,
 }
@@ -357,8 +388,12 @@ fn stages(of: &Comparison, width: usize, which: Rows) -> Vec<String> {
                     [String::new(), values, String::new(), String::new(), String::new()]
                 }));
                 if let Some(rate) = rate(stage) {
-                    if rate.verdict.is_change() && !time.verdict.is_change() {
+                    let decides = rate.verdict.is_change() && !time.verdict.is_change();
+                    if decides {
                         deciding.push(rows.len());
+                    }
+                    if which >= Rows::Times && at > 0 && !decides {
+                        continue;
                     }
                     rows.push(row(String::new(), "mean ", rate, "tokens/s", stage));
                 }
@@ -622,9 +657,9 @@ fn bars_of(
         legend.map(|(fill, meaning)| format!("{fill} {meaning}")).collect();
     let is_mixed = is_used(OPEN) && sums.iter().any(|sum| sum.is_mixed());
     let open = why_open(&parts, is_mixed);
-    match (is_used(OPEN), is_used("inconclusive")) {
+    match (is_used(OPEN), is_used("(inconclusive)")) {
         (true, _) => legend.push(format!("{OPEN} {open}")),
-        // The word stands behind a name.
+        // The word stands behind the name of a part.
         (false, true) => legend.push(open),
         (false, false) => {}
     }
@@ -786,7 +821,7 @@ fn below_label(label: &str, text: &str, width: usize) -> Vec<String> {
 /// What to do next with several sides: mostly the same for all pairs.
 pub(super) fn next_of_all(diff: &Diff, width: usize, most: usize) -> Vec<String> {
     let width = width.clamp(WIDTHS.0, WIDTHS.1);
-    let text = text_of_all(diff);
+    let text = text_of_all(diff, &sides::short_names(diff));
     if let Some(of) = diff.comparisons.first().filter(|_| text.contains(AGAINST)) {
         return labelled(of, "next", width, ALL);
     }
@@ -801,20 +836,32 @@ pub(super) fn next_of_all(diff: &Diff, width: usize, most: usize) -> Vec<String>
     lines
 }
 
-/// What to do next with several sides, with a command if one puts all runs into two groups.
-pub(super) fn text_of_all(diff: &Diff) -> String {
+/// Behind runs to record for several sides: each is then one word.
+const THEN: &str = ", then save each side's runs as a baseline and compare the baselines";
+
+/// What to do next with several sides, with a command if one puts all runs into two groups: for the pair that the answer is
+/// about first, and last for those that did not change.
+pub(super) fn text_of_all(diff: &Diff, names: &[String]) -> String {
     let line = |of: &Comparison| of.lines.iter().find(|line| line.label == "next").cloned();
     let mut nexts = diff.comparisons.iter().map(line);
     let shared = nexts.next().flatten().filter(|first| nexts.all(|of| of.as_ref() == Some(first)));
     if let Some(groups) = shared.filter(|next| next.text.contains(AGAINST)) {
         return groups.text;
     }
-    let of = |of: &Comparison| {
+    let answer = sides::answer(diff, names).and_then(|answer| answer.of);
+    let of = |(at, of): (usize, &Comparison)| {
         let (what, has_command) = next_of(of)?;
-        let then = if has_command { ", then compare two sides with --against" } else { "" };
-        Some((page_title(of), format!("{what}{then}")))
+        let then = if has_command { THEN } else { "" };
+        let rank = match of.outlook() {
+            _ if answer.is_some_and(|answer| std::ptr::eq(answer, of)) => 0,
+            Outlook::Same | Outlook::Undecided => 2,
+            _ => 1,
+        };
+        Some((rank, sides::pair(names, at), format!("{what}{then}")))
     };
-    let all: Vec<(String, String)> = diff.comparisons.iter().filter_map(of).collect();
+    let mut all: Vec<_> = diff.comparisons.iter().enumerate().filter_map(of).collect();
+    all.order_by_key(|(rank, ..)| *rank);
+    let all: Vec<(String, String)> = all.into_iter().map(|(_, pair, what)| (pair, what)).collect();
     let is_one = all.iter().all(|(_, what)| Some(what) == all.first().map(|(_, what)| what));
     // Pairs that need the same share it.
     let mut grouped: Vec<(Vec<&str>, &str)> = Vec::new();
@@ -891,7 +938,7 @@ mod tests {
                 let missing: Vec<&str> = BELOW.iter().filter(is_missing).copied().collect();
                 let marked = lines.iter().find(|line| line.trim().starts_with("more: --full ("));
                 let marked = marked.map(String::as_str).unwrap_or_default();
-                let is_in_title = lines.first().is_some_and(|title| title.ends_with(MORE_IN_FULL));
+                let is_in_title = lines.first().is_some_and(|title| title.contains(MORE_IN_FULL));
                 let are_named = missing.iter().all(|label| marked.contains(label));
                 assert!(is_in_title || are_named, "{missing:?} {lines:#?}");
                 let is_any_bar = |line: &&String| {
@@ -918,6 +965,18 @@ mod tests {
                 assert_eq!(is_cut, height < 60, "{lines:#?}");
             }
         }
+        // A stage that the verdict names has at least a line of its parts.
+        let mut of = compared(0);
+        for metric in of.stages.iter_mut().flat_map(|stage| &mut stage.metrics) {
+            if ["token_ms", "step_ms", "host_ms"].contains(&&*metric.metric) {
+                metric.verdict = stage2_diff::Verdict::Decreased;
+            }
+        }
+        let low = screen(&of, 80, 24);
+        let has = |of: &str| low.iter().any(|line| line.starts_with(of) && line.contains(" ms: "));
+        assert!(has("prefill mean -") && low.len() + PROMPTS <= HEIGHT, "{low:#?}");
+        let high = screen(&of, 80, 60).join("\n");
+        assert!(high.contains("\n\nprefill: mean GPU window ") && !high.contains("prefill mean "));
     }
 
     #[test]
@@ -993,16 +1052,70 @@ mod tests {
         }
         let simulated = stage2_diff::Diff::of(simulated.into(), String::new());
         let shown = crate::diff::screens(&simulated, 80, 24);
-        assert!(shown.contains("decode -75.0 %, tokens/s +213 %, simulated\n"), "{shown}");
+        assert!(shown.contains(" is fastest in the simulation (4 vs 4 runs): "), "{shown}");
         let diff = stage2_diff::Diff::of(all.into(), String::new());
         let shown = crate::diff::screens(&diff, 80, 24);
         assert!(shown.lines().count() <= 22, "{shown}");
-        let first = "\n- a, a, a, a → b, b, b, b: better: decode -75.0 %, tokens/s +213 %\n";
-        let first = first.replace("a, a, a, a", "a … a").replace("b, b, b, b", "b … b");
-        assert!(shown.contains(&first), "{shown}");
+        let last = shown.lines().find(|line| line.starts_with("i … i "));
+        assert!(last.is_some_and(|row| row.contains(" equal ")), "{shown}");
+        let first = "\n- a … a → b … b: better: decode -75.0 %, tokens/s +213 %\n";
+        let higher = crate::diff::screens(&diff, 80, 36);
+        assert!(!shown.contains(" → ") && higher.contains(first), "the pairs give way: {higher}");
         assert!(shown.lines().all(|line| line.chars().count() < 80), "{shown}");
         let high = crate::diff::screens(&diff, 80, 200);
         assert!(high.contains("Better (4 vs 4") && high.contains("decode: p50"), "{high}");
+    }
+
+    #[test]
+    fn several_sides_keep_their_table_and_the_caveats_of_the_pair() {
+        let named = |runs: &mut Vec<stage2_diff::ComparedRun>, name: &str| {
+            runs.iter_mut().enumerate().for_each(|(at, run)| run.label = format!("{name}/{at}"));
+        };
+        let of = |[before, after]: [&str; 2], times: f64| {
+            let mut of = four_of_each([80.0, 250.0], [1.0, times], true);
+            of.before.truncate(2);
+            named(&mut of.before, before);
+            named(&mut of.after, after);
+            of
+        };
+        let diff = |names: &[&str], times: f64| {
+            let (first, others) = names.split_first().expect("a side");
+            let faster = |at: usize| 1.0 - (1.0 - times) * (at + 1) as f64 / others.len() as f64;
+            let pairs = others.iter().enumerate().map(|(at, name)| of([first, name], faster(at)));
+            stage2_diff::Diff::of(pairs.collect(), String::new())
+        };
+        let shown =
+            crate::diff::screens(&diff(&["baseline:x", "baseline:y", "baseline:g"], 0.25), 80, 24);
+        let said = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+        let answer = "- g is fastest (2 vs 4 runs, too few for a test): decode is 4.0x faster than x - x → y: ";
+        assert!(said.contains(answer) && said.contains(" x (2 runs) "), "{shown}");
+        let slower = crate::diff::verdicts(&diff(&["baseline:x", "baseline:y", "baseline:g"], 4.0));
+        let said = "x is fastest (2 vs 4 runs, too few for a test) in decode; y is 2.5x slower; g is 4.0x slower\n";
+        assert!(slower.starts_with(said), "{slower}");
+        let pairs = [("baseline:y", 1.0), ("baseline:g", 4.0)];
+        let pairs = pairs.map(|(name, times)| of(["baseline:x", name], times)).into();
+        let none = crate::diff::verdicts(&stage2_diff::Diff::of(pairs, String::new()));
+        let said = "beyond noise (2 vs 4 runs, too few for a test); g is 4.0x slower\n";
+        assert!(none.contains(said), "{none}");
+        let long = ["", "-v2", "-v3", "-v4"].map(|end| {
+            format!("baseline:llama3-8b-tp1-cudagraph{end}-2026-11-30-of-the-other-machine")
+        });
+        let long = long.each_ref().map(String::as_str);
+        for (width, names) in [(80, &long[..3]), (80, &long), (60, &long), (100, &long)] {
+            let shown = crate::diff::screens(&diff(names, 0.25), width, 24);
+            let last = if names.len() > 3 { "v4-2026…" } else { "v3-2026…" };
+            assert!(shown.contains(&format!("\n…{last} ")), "a row: {shown}");
+            assert!(shown.lines().all(|line| line.chars().count() <= width), "{shown}");
+            assert!(shown.lines().count() <= 22, "{shown}");
+        }
+        // Also where it does not fit.
+        let many = Vec::from_iter(('a'..='z').map(|name| format!("baseline:{name}")));
+        let shown = crate::diff::screens(
+            &diff(&Vec::from_iter(many.iter().map(String::as_str)), 0.25),
+            80,
+            24,
+        );
+        assert!(shown.contains("\nz (4 runs)") && !shown.contains("\n- a → b"), "{shown}");
     }
 
     #[test]

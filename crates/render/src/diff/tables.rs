@@ -1,13 +1,13 @@
 //! A comparison -> its tables, for Markdown and pages: stages, runs, parts, kernels, the whole run, and what else differs.
 
-use super::{ALWAYS, LABEL_CHARS, REPEATS, in_folder, option_of};
+use super::{ALWAYS, LABEL_CHARS, REPEATS, option_of};
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{ABSENT, count, counted, or_absent, shown_time};
 use stage2_contract::text::{code, listed, plain, shorten, shorten_kernel};
 use stage2_diff::{
     ComparedRun, Comparison, ConditionResult, Difference, GONE, LibraryChange, MatchedBy,
     MetricChange, MetricUnit, NOT_COMPARABLE, NOT_RECORDED, NoiseMethod, NoiseText, Outcome, Per,
-    Presence, StageChange, WorkChange, WorkSide, digits_to_subtract, ends_text, signed,
+    Presence, StageChange, WorkChange, WorkSide, digits_to_subtract, ends_text, in_folder, signed,
     signed_time,
 };
 
