@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import os
 import shlex
 from html import escape
@@ -556,7 +557,9 @@ def _refuse_constant(name: str) -> NoReturn:
 def _fault(error: ValueError | RecursionError) -> str:
     """Return why a text is not JSON, as the command line states it."""
     if isinstance(error, json.JSONDecodeError):
-        is_cut = error.msg.startswith("Unterminated") or error.pos >= len(error.doc.rstrip())
+        # Also within a number or a word.
+        is_at_end = re.fullmatch(r"[\w.+-]*\s*", error.doc[error.pos :]) is not None
+        is_cut = error.msg.startswith("Unterminated") or is_at_end
         return "is truncated" if is_cut else f"is not valid JSON (line {error.lineno})"
     is_cut = isinstance(error, UnicodeDecodeError) and error.reason == "unexpected end of data"
     return "is truncated" if is_cut else "is not valid JSON"

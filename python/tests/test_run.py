@@ -155,6 +155,8 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
             r"metrics\.json is truncated; write it again: stage2-launch re",
         ),
         (b'{"schema": "st', "is truncated"),
+        (b'{"schema_version": 1.', "is truncated"),
+        (b'{"schema": tr', "is truncated"),
         (b'{"schema": "\xc3', "is truncated"),
         (b'{\n"schema": x}', r"metrics\.json is not valid JSON \(line 2\); write it again"),
         (b"\xff\xfe", "is not valid JSON; "),

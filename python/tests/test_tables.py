@@ -102,7 +102,7 @@ def test_stages_have_the_numbers_of_the_report(path: Path) -> None:
         else:
             assert row["floor_ns"] / 1e6 == pytest.approx(number(cells["Floor (ms)"]), abs=1e-3)
             over = number(cells["Mean step over the floor"])
-            assert row["mean_over_floor"] == pytest.approx(over, abs=1e-3)
+            assert row["mean_over_floor"] == pytest.approx(over, abs=0.05 if over >= 2 else 5e-3)
 
 
 def test_a_step_of_several_tokens_has_times_per_token() -> None:
@@ -117,7 +117,9 @@ def test_a_step_of_several_tokens_has_times_per_token() -> None:
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.parent.name)
 def test_recommendations_are_those_of_the_report(path: Path) -> None:
     run = stage2.load(path)
-    shown = tables(section(run, "Recommendations"))
+    item = r"^\d+\. (.*)\n(?:   - \*\*Gain:\*\* (.*)\n)?   - \*\*Why:\*\* "
+    told_by_page = re.findall(item, section(run, "Recommendations"), re.MULTILINE)
+    shown = [{"To do": to_do, "Gain": gain} for to_do, gain in told_by_page]
     if not shown:
         assert run.recommendations == []
         assert run.recommendations.absent == "no takeaway calls for one"
@@ -136,8 +138,8 @@ def test_recommendations_are_those_of_the_report(path: Path) -> None:
             text = text[0].lower() + text[1:]
         return f"In {row['stage']}, {text}"
 
-    assert [told(row) for row in run.recommendations] == [plain(row["To do"]) for row in shown[0]]
-    for row, cells in zip(run.recommendations, shown[0]):
+    assert [told(row) for row in run.recommendations] == [plain(row["To do"]) for row in shown]
+    for row, cells in zip(run.recommendations, shown):
         saves = re.search(r"([\d.]+)(?: ± ([\d.]+))? of ([\d.]+) ms per (\w+)", cells["Gain"])
         # What a single kernel loses, only the pages say.
         if re.search("(^|: )not known", cells["Gain"]) or "reaches its roof" in cells["Gain"]:
