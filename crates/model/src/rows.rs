@@ -665,9 +665,19 @@ pub struct OperatorRow {
     /// Host time of `cold_calls`, ns.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cold_host_ns: u64,
+    /// The part of `host_self_ns` in the first call of each range path and process, ns. Where the first call of a range within
+    /// it comes later than its own, that call counts here as well.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cold_self_ns: u64,
 }
 
 impl OperatorRow {
+    /// Host time without the ranges within it and without the cold calls, ns; none: there are no others.
+    pub fn host_warm_self_ns(&self) -> Option<u64> {
+        self.host_warm_ns()?;
+        self.host_self_ns.map(|ns| ns.saturating_sub(self.cold_self_ns))
+    }
+
     /// Host time without the cold calls, ns; none: there are no others.
     pub fn host_warm_ns(&self) -> Option<u64> {
         let warm = self.calls.saturating_sub(self.unclosed_calls) > self.cold_calls;

@@ -26,7 +26,7 @@ pub(super) fn kernels_md(report: &Report, top: usize) -> String {
     by_stage(report, kernels.get_mut(..most).unwrap_or_default());
     let (shown, rest) = kernels.split_at(most);
     let title = plain(&format!("Kernels of {}", report.run.name));
-    let mut out = format!("# {title}\n\n{}{}", run_line(report, false), head_of_tables(report));
+    let mut out = format!("# {title}\n\n{}{}", run_line(report, false), head_of_tables(report, ""));
     if shown.is_empty() && rest.is_empty() {
         return out + &none("no kernel was recorded", "");
     }

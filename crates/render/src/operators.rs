@@ -19,7 +19,8 @@ const COLUMNS: &str = "\
 are nested, so the column does not add up.
 - `cuda_time_ms`: the sum of the durations of the GPU work that was launched in that time, whenever it ran. Overlapping \
 work counts each time.
-- `self_time_ms`, `cuda_self_time_ms`: the same without the operators that it calls.
+- `self_time_ms`, `cuda_self_time_ms`: the same without the operators that it calls. `warm_self_ms` is without cold calls, and \
+adds up.
 - `gpu_time_%`: the share of `cuda_time_ms` in all GPU work of the run.
 ";
 
@@ -35,7 +36,7 @@ pub(super) fn page(report: &Report, operators: &Operators, top: usize) -> Page {
         let head = run + &opening(report) + &none(&absence.reason, &absence.remedy);
         return Page { title, head, sections: Vec::new() };
     }
-    let mut out = run + &head_of_tables(report);
+    let mut out = run + &head_of_tables(report, &answer(&operators.rows));
     out.push_str(&format!("Source: {}.\n\n", plain(&operators.source)));
     if let Some(coverage) = operators.coverage {
         out.push_str(&format!(
@@ -80,6 +81,24 @@ pub(super) fn page(report: &Report, operators: &Operators, top: usize) -> Page {
     Page { title, head: out, sections }
 }
 
+/// The operator that takes most time by itself: `- **Operator:** ...`; nothing where that is not known.
+fn answer(rows: &[OperatorRow]) -> String {
+    let own = |row: &&OperatorRow| row.host_warm_self_ns();
+    let all_ns = rows.iter().filter_map(|row| own(&row)).fold(0, u64::saturating_add);
+    let Some((most, ns)) = rows.iter().max_by_key(own).and_then(|row| Some((row, own(&row)?)))
+    else {
+        return String::new();
+    };
+    format!(
+        "- **Operator:** {} takes the most time on the host without the operators that it calls: {} in {} calls, {} % of all \
+         operators (without cold calls)\n",
+        code_in_text(&most.op_name),
+        shown_time(ns as f64),
+        count(most.calls.saturating_sub(most.cold_calls)),
+        percent1(ns as f64 * 100.0 / all_ns.max(1) as f64),
+    )
+}
+
 /// What the sums of operators are over.
 pub(super) fn basis(operators: &Operators) -> &'static str {
     if operators.warm_up.is_empty() {
@@ -99,6 +118,7 @@ pub(super) fn table<'r>(
     Table::first(most, rows)
         .exact_names()
         .left("op_name", |row| code(&row.op_name))
+        .right("warm_self_ms", |row| row.host_warm_self_ns().map(ms3))
         .right("warm_total_ms", |row| row.host_warm_ns().map(ms3))
         .right("total_time_ms", |row| row.host_total_ns.map(ms3))
         .right("cuda_time_ms", |row| row.gpu_inclusive_ns.map(ms3))

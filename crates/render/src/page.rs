@@ -299,15 +299,19 @@ pub(super) fn command_line(report: &Report, arguments: bool) -> Option<String> {
     let words = report.run.command.as_ref().filter(|words| !words.is_empty())?;
     let program = words.first().map_or("", |word| word.rsplit('/').next().unwrap_or(word));
     let rest: Vec<&str> = words.iter().skip(1).map(String::as_str).collect();
-    let told = if arguments { rest.clone() } else { telling(program, &rest) };
-    let words = || [program].into_iter().chain(told.iter().copied());
-    let line = shlex::try_join(words());
-    let line = line.unwrap_or_else(|_| words().collect::<Vec<_>>().join(" "));
+    let joined =
+        |words: &[&str]| shlex::try_join(words.iter().copied()).unwrap_or_else(|_| words.join(" "));
+    if arguments {
+        return Some(joined(&[&[program], &rest[..]].concat()));
+    }
+    let (script, options) = telling(program, &rest);
     // `--tp=2` is two words of those told.
     let of_word = |word: &&str| 1 + usize::from(word.starts_with("--") && word.contains('='));
-    let is_cut = !arguments && told.len() < rest.iter().map(of_word).sum();
-    let more = if is_cut { " \u{2026}" } else { "" };
-    Some(line + more)
+    let is_cut = script.len() + options.len() < rest.iter().map(of_word).sum();
+    let cut = is_cut.then(|| "\u{2026}".to_owned());
+    let options = (!options.is_empty()).then(|| joined(&options));
+    let start = joined(&[&[program], &script[..]].concat());
+    Some([Some(start), cut, options].into_iter().flatten().collect::<Vec<_>>().join(" "))
 }
 
 /// Options that tell runs of a workload apart and can hold no secret.
@@ -329,9 +333,8 @@ const TELLING: [&str; 14] = [
 ];
 const TELLING_CHARS: usize = 60;
 
-/// The script or module of Python, without its folders, and [`TELLING`] options with their values.
-fn telling<'w>(program: &str, words: &[&'w str]) -> Vec<&'w str> {
-    let mut out = Vec::new();
+/// The script or module of Python, without its folders; and [`TELLING`] options with their values.
+fn telling<'w>(program: &str, words: &[&'w str]) -> (Vec<&'w str>, Vec<&'w str>) {
     let at = words.iter().position(|word| *word == "-m" || !word.starts_with('-'));
     let script = at.filter(|_| program.starts_with("python")).and_then(|at| {
         let module = words.get(at + 1).filter(|_| words.get(at) == Some(&"-m"));
@@ -340,7 +343,8 @@ fn telling<'w>(program: &str, words: &[&'w str]) -> Vec<&'w str> {
             .map(|module| ["-m", module])
             .or_else(|| Some(["", file?.rsplit('/').next().unwrap_or_default()]))
     });
-    out.extend(script.into_iter().flatten().filter(|word| !word.is_empty()));
+    let script = script.into_iter().flatten().filter(|word| !word.is_empty()).collect();
+    let mut out = Vec::new();
     let is_plain = |value: &str| {
         let is_of_name = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
         value.len() <= TELLING_CHARS && value.chars().all(is_of_name)
@@ -356,7 +360,7 @@ fn telling<'w>(program: &str, words: &[&'w str]) -> Vec<&'w str> {
         let follows = |next: &&str| value.is_empty() && !next.starts_with('-') && is_plain(next);
         out.extend(rest.next_if(|next| follows(next)).copied());
     }
-    out
+    (script, out)
 }
 
 /// What ran, on what and when, on one line below the title: `` `python serve.py` · llama-3-8b · 2x NVIDIA H100 · 2026-11-22
@@ -391,7 +395,8 @@ pub(super) fn opening(report: &Report) -> String {
 
 /// What stands above the table of a page that is one table: what it is read for, and whether it can be believed. The other
 /// pages have the rest of the answer.
-pub(super) fn head_of_tables(report: &Report) -> String {
+/// `own` is an item of the page itself, in the place of that of the kernels.
+pub(super) fn head_of_tables(report: &Report, own: &str) -> String {
     let lines = Some(short(report)).filter(|lines| !lines.is_empty());
     let lines = lines.unwrap_or_else(|| page_lines(report));
     let is_shown =
@@ -399,8 +404,11 @@ pub(super) fn head_of_tables(report: &Report) -> String {
     let item = |line: &AnswerLine| {
         format!("- **{}:** {}\n", plain(&capitalised(&line.label)), plain(&line.text))
     };
-    let items: String = lines.iter().filter(is_shown).map(item).collect();
-    format!("{}{items}\n{}", opening(report), head_of_ranks(report))
+    let shown = lines.iter().filter(is_shown);
+    let shown = shown.filter(|line| own.is_empty() || line.label != KERNEL);
+    let (last, first): (Vec<_>, Vec<_>) = shown.partition(|line| line.label == COVERAGE);
+    let [first, last] = [first, last].map(|lines| lines.into_iter().map(item).collect::<String>());
+    format!("{}{first}{own}{last}\n{}", opening(report), head_of_ranks(report))
 }
 
 /// A paragraph for each line of the answer.
@@ -730,14 +738,14 @@ mod tests {
         let module =
             ["python3", "-u", "-m", "vllm.main", "serve", "/home/me/model", "--api-key", "k"];
         let options = ["--tp=2", "--max-num-seqs", "32", "--enforce-eager", "--host", "h"];
-        let shown = "`python3 -m vllm.main --tp 2 --max-num-seqs 32 --enforce-eager …`";
+        let shown = "`python3 -m vllm.main … --tp 2 --max-num-seqs 32 --enforce-eager`";
         assert_eq!(told(&[&module[..], &options].concat()), shown, "nothing that is private");
         assert_eq!(told(&["python3", "-c", "key = 'x'"]), "`python3 …`");
         let whole = told(&["python3", "b.py", "--tp=2", "--dtype", "auto"]);
         assert_eq!(whole, "`python3 b.py --tp 2 --dtype auto`", "nothing is left out");
         assert_eq!(
             told(&["python3", "/a/b.py", "--tp", "--x", "--dtype", "a b"]),
-            "`python3 b.py --tp --dtype …`"
+            "`python3 b.py … --tp --dtype`"
         );
         report.run.command = Some(words.map(String::from).to_vec());
         report.run.started = Some("yesterday".into());

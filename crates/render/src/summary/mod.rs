@@ -399,14 +399,17 @@ fn operators(report: &Report) -> String {
         .right("Host (ms)", |row| row.host_total_ns.map(ms3))
         .right("GPU (ms)", |row| row.gpu_inclusive_ns.map(ms3))
         .right("Host, warm calls (ms)", |row| row.host_warm_ns().map(ms3))
+        .right("Self, warm calls (ms)", |row| row.host_warm_self_ns().map(ms3))
         .right("Warm mean (us)", |row| row.host_warm_mean_ns().map(us3));
     // How work is attributed, operators.md says.
     let source = found.source.split(';').next().unwrap_or_default();
     let (basis, source) = (basis(found), text(source));
     let by_warm = rows.iter().any(|row| row.host_warm_ns().is_some());
     let order = if by_warm { "Sorted by warm host time. " } else { "" };
-    let note = format!("{order}{basis} Operators are nested. Source: {source}.\n\n");
-    table.markdown_with_rest_in("operators.md") + &note
+    let note = format!(
+        "{order}{basis} Operators are nested; Self is without those within. Source: {source}.\n\n"
+    );
+    table.markdown_with_rest_in("metrics.json") + &note
 }
 
 fn kernels(report: &Report) -> String {

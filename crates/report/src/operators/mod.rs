@@ -25,7 +25,8 @@ pub fn operators(report: &Report, settings: &OperatorSettings) -> Operators {
     let names: Vec<Option<&str>> =
         paths.iter().map(|row| operator(row, settings.pattern.as_ref())).collect();
     let gpu = gpu_times(report);
-    let host_self = host_self_times(paths);
+    let host_self = self_times(paths, |row| row.host_total_ns);
+    let cold_self = self_times(paths, |row| Some(row.firsts_host_ns));
     let warm_ups = report.stages.iter().filter(|row| row.apart == Some(Apart::WarmUp));
     let warm_ups: HashSet<&str> = warm_ups.map(|row| row.stage.as_str()).collect();
     let mut sums = Sums::default();
@@ -45,6 +46,7 @@ pub fn operators(report: &Report, settings: &OperatorSettings) -> Operators {
             outermost: around.operators.get(name) == Some(&1),
             gpu,
             host_self_ns: host_self.get(index).copied().flatten(),
+            cold_self_ns: cold_self.get(index).copied().flatten().unwrap_or(0),
         };
         let stage = around.stage(&names).and_then(|root| paths.get(root));
         let stage = stage.map(|stage| stage.path.as_str());
@@ -61,11 +63,13 @@ struct Range<'r> {
     outermost: bool,
     gpu: GpuTimes,
     host_self_ns: Option<u64>,
+    cold_self_ns: u64,
 }
 
 fn add(sum: &mut OperatorRow, range: &Range<'_>) {
     let instances = range.row.instances.unwrap_or(0);
     sum.host_self_ns = both(sum.host_self_ns, range.host_self_ns);
+    sum.cold_self_ns = sum.cold_self_ns.saturating_add(range.cold_self_ns);
     sum.gpu_exclusive_ns = both(sum.gpu_exclusive_ns, range.gpu.exclusive_ns);
     if !range.outermost {
         sum.nested_calls = sum.nested_calls.saturating_add(instances);
@@ -239,12 +243,12 @@ fn gpu_times(report: &Report) -> Vec<GpuTimes> {
     times
 }
 
-/// Host time of each path without the ranges directly within it, ns.
-fn host_self_times(paths: &[PathRow]) -> Vec<Option<u64>> {
-    let mut times: Vec<Option<u64>> = paths.iter().map(|row| row.host_total_ns).collect();
+/// Times of each path without those of the ranges directly within it, ns.
+fn self_times(paths: &[PathRow], time: impl Fn(&PathRow) -> Option<u64>) -> Vec<Option<u64>> {
+    let mut times: Vec<Option<u64>> = paths.iter().map(&time).collect();
     for row in paths {
         let around = row.parent.and_then(|parent| times.get_mut(parent));
-        if let (Some(Some(around)), Some(within)) = (around, row.host_total_ns) {
+        if let (Some(Some(around)), Some(within)) = (around, time(row)) {
             // Ranges that outlive the one around them may add up to more than it.
             *around = around.saturating_sub(within);
         }
@@ -517,6 +521,18 @@ mod tests {
             ("aten::arange".to_owned(), Some(8_000), None),
         ];
         assert_eq!(facts, expected);
+        // Of an operator with another one in it, both with a cold call.
+        let mut report = tree(&[
+            ("prefill", None, 1, 9_000, 0),
+            ("aten::linear", Some(0), 3, 5_400, 0),
+            ("aten::mm", Some(1), 3, 4_300, 0),
+        ]);
+        for (at, ns) in [(1, 5_000), (2, 4_000)] {
+            (report.paths[at].firsts, report.paths[at].firsts_host_ns) = (1, ns);
+        }
+        let found = operators(&report, &OperatorSettings::default());
+        let own = |name| find(&found.rows, name).host_warm_self_ns();
+        assert_eq!((own("aten::linear"), own("aten::mm")), (Some(100), Some(300)));
     }
 
     #[test]
