@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Iterator, Mapping, NoReturn, Sequence, Un
 from ._launch import as_operand, launch
 from ._run import Run
 from ._show import lines_html, visible, wrapped
-from ._tables import Table, TableError
+from ._tables import Table, TableError, close_to
 
 _SCHEMA, _SCHEMA_VERSION = "stage2.diff", 1
 _NAMED_PARTS = 4
@@ -81,8 +81,10 @@ class Diff:
             """Name the attributes that a Diff has instead of one that does not exist."""
             is_public = "comparison" in self.__dict__ and not name.startswith("_")
             is_line = is_public and name in self.lines
-            instead = f"`lines[{name!r}]`" if is_line else "`metrics`, `work` or `write_html`"
-            error = AttributeError(f"a Diff has no attribute {name!r}; use {instead}")
+            public = [known for known in dir(type(self)) if not known.startswith("_")]
+            hint = f"; use `lines[{name!r}]`" if is_line else close_to(name, public)
+            hint = hint or "; use `metrics`, `work` or `write_html`"
+            error = AttributeError(f"a Diff has no attribute {name!r}{hint}")
             # Otherwise, tracebacks of Python 3.10 and later add their own suggestion.
             error.obj = self
             raise error

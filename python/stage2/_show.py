@@ -144,6 +144,7 @@ def text_of(table: Table) -> str:
     wanted: dict[str, int] = {}
     room = _terminal_width()
     kept = _room_kept(rows)
+    asked = _asked(rows)
     for name in _with_names_first(rows, room):
         if name in (*below, *brief):
             continue
@@ -165,7 +166,7 @@ def text_of(table: Table) -> str:
                 least = max(head, min(whole, _EASY_TEXT if lead in widths else least))
         left = room - sum(kept.values())
         if wide > left:
-            if kept and not _is_text(rows, name):
+            if kept and not _is_text(rows, name) and name not in asked:
                 # Both sides, or none.
                 kept.pop(name.replace("before", "after"), None)
                 brief = [*brief, name.replace("before", "after")]
@@ -195,7 +196,7 @@ def text_of(table: Table) -> str:
 
 def _room_kept(rows: Table) -> dict[str, int]:
     """Return the room that the columns which say what changed need, in the order of the table."""
-    names: Sequence[str] = _KEPT if rows.name in ("metrics", "work") else ()
+    names: Sequence[str] = (*_asked(rows), *_KEPT) if rows.name in ("metrics", "work") else ()
     if "short" in rows.columns and not rows._is_chosen:
         # As many of them as leave enough of a name.
         left = _terminal_width() - _EASY_TEXT - _width(rows, rows.columns[0])
@@ -207,6 +208,14 @@ def _room_kept(rows: Table) -> dict[str, int]:
         ends = itertools.accumulate(_width(rows, name) for name in wanted)
         names = wanted[: sum(end <= left for end in ends)]
     return {name: _width(rows, name) for name in _chosen(rows) if name in names}
+
+
+def _asked(rows: Table) -> list[str]:
+    """Return the numbers of a comparison by which someone sorts or filters: they come first."""
+    if rows.name not in ("metrics", "work") or rows._is_chosen:
+        return []
+    first = itertools.takewhile(lambda name: name not in _KEPT, _chosen(rows))
+    return [name for name in first if any(_is_number(row[name]) for row in rows)]
 
 
 def _width(rows: Table, name: str) -> int:
@@ -261,6 +270,14 @@ def _texts(rows: Table, name: str) -> list[str]:
         values = [int(value) if isinstance(value, float) else value for value in values]
     texts = [_cut(_text(name, value), _PROSE_CHARS) for value in values]
     return ["-" if _misleads(name, row) else text for text, row in zip(texts, rows)]
+
+
+def sorted_as(table: str, name: str, row: Mapping[str, Any]) -> Any:
+    """Return the value of a column by which a row is sorted: what its cell shows, if it is one."""
+    if table in ("metrics", "work") and _misleads(name, row):
+        return None
+    in_points = table == "metrics" and name == "change_percent" and row.get("unit") == "percent"
+    return row.get("change") if in_points else row[name]
 
 
 def _misleads(name: str, row: Mapping[str, Any]) -> bool:

@@ -27,7 +27,7 @@ from typing import (
     overload,
 )
 
-from ._show import FIRST, LEVELS, html_of, order_of, row_html, row_text, text_of
+from ._show import FIRST, LEVELS, html_of, order_of, row_html, row_text, sorted_as, text_of
 
 if TYPE_CHECKING:
     import pandas
@@ -382,7 +382,8 @@ class Table(List[Mapping[str, Any]]):
             if None in wanted or any(one in wanted for one in known):
                 continue
             if len(known) > _LISTED and all(isinstance(other, (int, float)) for other in known):
-                return f"{said}; the values of {name!r} are {min(known)} to {max(known)}"
+                kind = "numbers, " if any(isinstance(one, str) for one in wanted) else ""
+                return f"{said}; the values of {name!r} are {kind}{min(known)} to {max(known)}"
             texts = [other for other in known if isinstance(other, str)]
             close = close_to(value, texts) if isinstance(value, str) else ""
             return said + (close or f"; the values of {name!r} are {_listed(known)}")
@@ -418,8 +419,9 @@ class Table(List[Mapping[str, Any]]):
     ) -> Table:
         """Return a table with the rows in the order of these columns, the first one before others.
 
-        The names can also be in a list. Rows without a value (None) come last, and rows with the
-        same values keep their order.
+        The names can also be in a list. Rows without a value (None) come last, and so do changes of
+        rows that are not comparable. Rows with the same values keep their order. Changes of shares
+        count in points, as they are shown.
 
         Raises:
             KeyError: There is no such column.
@@ -456,12 +458,14 @@ class Table(List[Mapping[str, Any]]):
                 raise KeyError(f"a column is sorted from the largest value on by `{call}`")
             if name not in self.columns:
                 raise KeyError(self._no_column(name))
-            known = [row for row in rows if row[name] is not None]
+            values = [(sorted_as(self.name, name, row), row) for row in rows]
+            known = [pair for pair in values if pair[0] is not None]
             try:
-                known.sort(key=lambda row: row[name], reverse=bool(descending))
+                known.sort(key=lambda pair: pair[0], reverse=bool(descending))
             except TypeError as error:
                 raise TypeError(f"the values of {name!r} cannot be compared: {error}") from error
-            rows = [*known, *(row for row in rows if row[name] is None)]
+            unknown = [row for value, row in values if value is None]
+            rows = [*(row for _, row in known), *unknown]
         found = self._of(rows)
         found._show_early(names)
         return found

@@ -743,6 +743,8 @@ def test_what_is_no_attribute_or_key_leads_to_what_is_meant() -> None:
     change: Any = stage2.Diff({"lines": lines, "verdict": "Changed", "stages": []})
     with pytest.raises(AttributeError, match=r"a Diff has no attribute 'noise'; use `lines\['noi"):
         print(change.noise)
+    with pytest.raises(AttributeError, match="'verdic'; did you mean 'verdict'"):
+        print(change.verdic)
     with pytest.raises(AttributeError, match="use `metrics`, `work` or `write_html`"):
         print(change.to_pandas)
     assert copy.copy(change).lines == change.lines
@@ -965,6 +967,51 @@ def test_numbers_are_aligned_on_the_right(monkeypatch: pytest.MonkeyPatch) -> No
     html = stages._repr_html_()
     assert re.search("<td style='text-align:right;[^']*'>744</td>", html)
     assert re.search("<td style='text-align:left;[^']*'>decode</td>", html)
+
+
+def test_a_comparison_is_sorted_by_what_it_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    changes = [(-5e6, -54.5, "shorter"), (-9e6, -58.5, "not comparable"), (2e6, 30.0, "longer")]
+    work = stage2.Table(
+        "work",
+        [
+            {
+                "stage": "decode",
+                "name": f"kernel_with_a_long_name_{at}_of_the_library_and_its_template_arguments",
+                "before.ns": 10e6,
+                "after.ns": 10e6 + change,
+                "change_ns": change,
+                "change_percent": percent,
+                "word": word,
+                "verdict": "increased",
+                "per": "step",
+            }
+            for at, (change, percent, word) in enumerate(changes)
+        ],
+    )
+    # What cannot be compared has no change that is shown, and comes last.
+    for down, first in ((False, "-5.00 ms"), (True, "+2.00 ms")):
+        by_change = work.sort_by("change_ns", descending=down)
+        head, row, *_ = str(by_change).splitlines()
+        assert " change " in head and first in row
+        assert by_change[-1]["word"] == "not comparable"
+        assert by_change.sort_by("change_percent")[-1]["word"] == "not comparable"
+    assert " change " in str(work.where(verdict="increased").sort_by("change_ns")).splitlines()[0]
+    # A share changes by points.
+    metrics = stage2.Table(
+        "metrics",
+        [
+            {
+                "metric": "idle_percent",
+                "unit": "percent",
+                "change": 0.4,
+                "change_percent": 37_000.0,
+            },
+            {"metric": "step_ms", "unit": "ms", "change": 1.0, "change_percent": 20.0},
+        ],
+    )
+    by_percent = metrics.sort_by("change_percent", descending=True)
+    assert by_percent["metric"] == ["step_ms", "idle_percent"]
 
 
 def test_a_table_is_sorted_by_columns() -> None:
