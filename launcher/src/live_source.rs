@@ -141,8 +141,8 @@ pub(crate) struct LiveSource {
     news: Receiver<News>,
     requests: Option<Sender<Request>>,
     own_news: Sender<News>,
-    /// What goes on in the background.
-    under_way: usize,
+    /// The folder of the report that is made in the background.
+    making: Option<String>,
     /// `feed` on other hosts.
     ports: Vec<Port>,
     /// The name of this host, as processes write it.
@@ -211,7 +211,7 @@ impl LiveSource {
             news,
             requests: None,
             own_news: own_news.clone(),
-            under_way: 0,
+            making: None,
         };
         if !targets.is_empty() {
             let mut all = Vec::new();
@@ -382,7 +382,7 @@ impl LiveSource {
                 News::Done(text, made) => {
                     self.said = Some(text);
                     self.made = made.or(self.made.take());
-                    self.under_way = self.under_way.saturating_sub(1);
+                    self.making = None;
                 }
             }
         }
@@ -533,15 +533,14 @@ impl LiveSource {
         if all.iter().any(Vec::is_empty) { Vec::new() } else { all.concat() }
     }
 
-    /// Does something that takes long on its own thread, and tells its outcome as that of a request, and the report that
-    /// it made.
+    /// Makes a report in `folder` on a thread of its own, and tells its outcome as that of a request, and the report.
     pub(crate) fn in_background(
         &mut self,
-        doing: &str,
+        folder: &str,
         work: impl FnOnce() -> (String, Option<PathBuf>) + Send + 'static,
     ) {
-        self.said = Some(doing.to_owned());
-        self.under_way += 1;
+        self.said = Some(format!("making the report in {folder} ..."));
+        self.making = Some(folder.to_owned());
         let tell = self.own_news.clone();
         // Nobody listens where the page is gone.
         threads::begin_alone(move || {
@@ -552,7 +551,12 @@ impl LiveSource {
 
     /// Whether something goes on in the background.
     pub(crate) fn is_busy(&self) -> bool {
-        self.under_way > 0
+        self.making.is_some()
+    }
+
+    /// The folder of the report that is being made.
+    pub(crate) fn making(&self) -> Option<&str> {
+        self.making.as_deref()
     }
 
     /// Waits for what goes on in the background, once a signal came only for what cleans up after itself; its outcome.

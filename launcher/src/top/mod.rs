@@ -84,10 +84,13 @@ pub(crate) fn top(args: TopArgs) -> Result<u8, Failure> {
         Failure::NoResult(format!("the terminal cannot be used: {error}; try --plain"))
     })?;
     if watched.is_busy() {
-        let _ = writeln!(io::stderr(), "writing the report that `w` asked for ...");
+        let folder = watched.making().unwrap_or_default();
+        let _ = writeln!(io::stderr(), "making the report in {folder} ... (Ctrl-C gives it up)");
         if let Some(said) = watched.await_background(&stop) {
             let _ = writeln!(io::stderr(), "{said}");
         }
+        // Keys that were pressed meanwhile are not for the shell.
+        let _ = nix::sys::termios::tcflush(io::stdin(), nix::sys::termios::FlushArg::TCIFLUSH);
     }
     Ok(0)
 }
@@ -380,6 +383,10 @@ fn write_bundle(watched: &mut LiveSource, is_over: bool) {
     let with_data = watched.files().iter().filter(|(_, bytes)| *bytes > 0);
     let files: Vec<PathBuf> = with_data.map(|(path, _)| path.clone()).collect();
     let name = format!("stage2-top-{}", jiff::Zoned::now().strftime("%Y%m%d-%H%M%S"));
+    if let Some(folder) = watched.making() {
+        watched.said = Some(format!("the report in {folder} is still being made"));
+        return;
+    }
     if files.is_empty() {
         let why = match watched.look().hosts {
             Some(_) => "the trace files are on other hosts: nothing can be written here",
@@ -393,8 +400,7 @@ fn write_bundle(watched: &mut LiveSource, is_over: bool) {
         0 | 1 => String::new(),
         _ => format!(", the report of {}", watched.title),
     };
-    let making = format!("making the report in {} ...", visible_path(Path::new(&name)));
-    watched.in_background(&making, move || {
+    watched.in_background(&visible_path(Path::new(&name)), move || {
         let (said, report) = save(&files, Path::new(&name), &of);
         (said, report.filter(|_| is_over))
     });
@@ -513,6 +519,12 @@ mod tests {
         std::fs::write(run.path().join("report.html"), "").expect("a file");
         assert_eq!(said(true), HAS_REPORT);
         assert_eq!(said(false), "there is nothing to write yet", "it goes on");
+        // One report at a time.
+        watched.in_background("there", || ("wrote there".to_owned(), None));
+        assert_eq!(watched.said.take().as_deref(), Some("making the report in there ..."));
+        write_bundle(&mut watched, false);
+        let still = "the report in there is still being made";
+        assert_eq!((watched.said.take().as_deref(), watched.making()), (Some(still), Some("there")));
     }
 
     /// Hazard (Watching what runs): A run has just ended, and the advice leads to a second bundle of it.

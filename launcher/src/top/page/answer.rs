@@ -24,9 +24,18 @@ pub(super) fn answer(view: &View, row: Option<&Row>, width: usize) -> Option<Lin
     }
     let (busy, gaps, longer) = (row.busy?, row.gaps.unwrap_or(0.0), row.idle?);
     let wait = row.wait.unwrap_or(0.0).min(busy);
-    let alone = only(view).map_or_else(String::new, |of| format!(" of {}", alone(view, of)));
-    let name = format!("{}{alone}", row.label());
-    let names = [name.clone(), shorten(&with_short_runs(view, name), width / 3)];
+    let name = match only(view) {
+        Some(of) => format!("{} of {}", row.name, alone(view, of)),
+        None => row.label(),
+    };
+    let short = with_short_runs(view, name.clone());
+    // The rank is what tells it from the other processes: the run gives way.
+    let of_rank = only(view).filter(|of| of.rank.is_some());
+    let short = match of_rank.filter(|_| short.chars().count() > width / 3) {
+        Some(of) => format!("{} of {}", shorten(&row.name, width / 4), who(of)),
+        None => shorten(&short, width / 3),
+    };
+    let names = [name, short];
     let late = late_process(view, row).map(|(late, _)| who(late));
     let waits = format!("waits for {}", late.as_deref().unwrap_or("other ranks"));
     // The parts of a report's verdict, which are the same.
