@@ -524,7 +524,10 @@ mod tests {
         assert_eq!(watched.said.take().as_deref(), Some("making the report in there ..."));
         write_bundle(&mut watched, false);
         let still = "the report in there is still being made";
-        assert_eq!((watched.said.take().as_deref(), watched.making()), (Some(still), Some("there")));
+        assert_eq!(
+            (watched.said.take().as_deref(), watched.making()),
+            (Some(still), Some("there"))
+        );
     }
 
     /// Hazard (Watching what runs): A run has just ended, and the advice leads to a second bundle of it.
