@@ -382,7 +382,7 @@ class Table(List[Mapping[str, Any]]):
             if None in wanted or any(one in wanted for one in known):
                 continue
             if len(known) > _LISTED and all(isinstance(other, (int, float)) for other in known):
-                kind = "numbers, " if any(isinstance(one, str) for one in wanted) else ""
+                kind = "numbers, " if isinstance(value, str) else ""
                 return f"{said}; the values of {name!r} are {kind}{min(known)} to {max(known)}"
             texts = [other for other in known if isinstance(other, str)]
             close = close_to(value, texts) if isinstance(value, str) else ""
