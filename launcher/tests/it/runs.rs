@@ -20,10 +20,19 @@ fn report_md_lists_the_files_of_the_bundle() {
         let (_, section) = page.split_once("## Files of this bundle\n").expect("the section");
         let rows: Vec<Vec<&str>> = section
             .lines()
-            .filter(|line| line.starts_with("| `"))
+            .filter(|line| line.starts_with("| `") || line.starts_with("| [`"))
             .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
             .collect();
-        let names: Vec<&str> = rows.iter().map(|row| row[0].trim_matches('`')).collect();
+        let names: Vec<&str> = (rows.iter())
+            .map(|row| {
+                let (_, name) = row[0].split_once('`').expect("code");
+                let (name, link) = name.split_once('`').expect("an end");
+                let expected =
+                    if name == "report.md" { String::new() } else { format!("]({name})") };
+                assert_eq!(link, expected, "each file but the page itself is a link");
+                name
+            })
+            .collect();
         for name in ["run.json", "env.json", "report.html", "metrics.json", "collector/stderr.log"]
         {
             assert!(names.contains(&name), "{name}: {names:?}");
